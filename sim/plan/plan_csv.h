@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A plan as CSV, both ways: one row one instruction, self-contained (meta and group rows on top).
+ * Written and read back, a plan plays identically: load(save(p)) equals p in every field.
+ */
+#pragma once
+
+#include "base/output_file.h"
+#include "plan/plan.h"
+
+/* Errors IO; PARSE and SCHEMA with file and line: unknown column (nearest named), unknown op, an op
+ * with a missing field, a free of an unknown buffer, an unknown group. Owned by the caller. */
+SimPlan *sim_plan_csv_load(const char *file, GError **error);
+
+/* Rows of PLAN in order; empty = not applicable. */
+void sim_plan_csv_save(const SimPlan *plan, SimOutputFile *file);
