@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * RFC 4180 CSV with a header row: reading over libcsv, and a writer that quotes only where needed.
- * Gzip files (name ends in .gz) are read and written through GIO.
+ * Gzip files (name ends in .gz) are read and written through GIO. Spaces around an unquoted cell do
+ * not count; blank lines are skipped.
  */
 #pragma once
 
@@ -16,9 +17,10 @@
 typedef struct SimCsv SimCsv;
 
 /* Reads FILE. KNOWN, if not NULL, is the NULL-terminated list of allowed columns: another one is a
- * SCHEMA error that names it and the nearest known; so is a column that stands twice. A row with more
- * or fewer cells than the header is a PARSE error with its line. Errors IO, PARSE, SCHEMA. Memory: the
- * file's size and 8 bytes a cell. */
+ * SCHEMA error that names it and the nearest known; so is a column that stands twice. A row with
+ * more or fewer cells than the header is a PARSE error with its line, and so are stray quotes and
+ * text that is not UTF-8. Errors IO (also above 2 GiB), PARSE, SCHEMA. Memory: the file's size, 8
+ * bytes a cell and 4 a row. O(size). */
 SimCsv *sim_csv_load(const char *file, const char *const *known, GError **error);
 void sim_csv_free(SimCsv *csv);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimCsv, sim_csv_free)
@@ -41,6 +43,8 @@ const char *sim_csv_file(const SimCsv *csv);
 typedef struct SimCsvWriter {
     SimOutputFile *file; /* borrowed */
     bool in_row;
+    bool blank; /* the row so far is one empty cell: quoted at its end, or a reader would skip the
+                   row */
 } SimCsvWriter;
 
 void sim_csv_writer_init(SimCsvWriter *writer, SimOutputFile *file);

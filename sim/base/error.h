@@ -30,3 +30,7 @@ const char *sim_error_nearest(const char *value, const char *const *choices);
  * c)"; the list is left out where it holds more than 12. */
 void sim_error_set_unknown(GError **error, const char *where, const char *what, const char *value,
                            const char *const *choices);
+
+/* VALUE between single quotes, as it stands in a message: one line (control characters escaped),
+ * valid UTF-8, cut to 80 bytes with "..." behind it. Owned by the caller. */
+char *sim_error_quote(const char *value);

@@ -16,15 +16,16 @@
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(cJSON, cJSON_Delete)
 
-/* Parses the file. Errors IO (unreadable, larger than 256 MiB), PARSE (with line and column; also
- * nesting deeper than cJSON's limit of 1000). Owned by the caller. */
+/* Parses the file (gzip if its name ends in .gz). Errors IO (unreadable, larger than 256 MiB),
+ * PARSE (with line and column; also nesting deeper than cJSON's limit of 1000, a zero byte, text
+ * that is not UTF-8). Owned by the caller. */
 cJSON *sim_json_load(const char *file, GError **error);
 
-/* The same for text; ORIGIN names it in messages. */
+/* The same for LENGTH bytes of TEXT, which a zero byte must follow; ORIGIN names it in messages. */
 cJSON *sim_json_parse(const char *text, size_t length, const char *origin, GError **error);
 
-/* True if each member of OBJECT is one of KEYS (NULL-terminated), else SCHEMA with the nearest. Also
- * refuses anything but an object, and a key that stands twice. */
+/* True if each member of OBJECT is one of KEYS (NULL-terminated), else SCHEMA with the nearest.
+ * Also refuses anything but an object, and a key that stands twice. */
 bool sim_json_check_keys(const cJSON *object, const char *path, const char *const *keys,
                          GError **error);
 

@@ -48,5 +48,7 @@ char *sim_units_print_duration(SimTime duration);
 /* Seconds as a double, for output only. */
 double sim_units_seconds(SimTime time);
 
-/* Volume / rate, rounded up to the next picosecond: the one place where a rate becomes a time. */
+/* Volume / rate, rounded up to the next picosecond: the one place where a rate becomes a time. The
+ * rate counts as whole bytes a second, rounded down, at least 1; from there on the result is exact
+ * (integers of 128 bits), and it saturates at INT64_MAX. */
 SimTime sim_units_transfer_time(uint64_t bytes, double bytes_per_s);
