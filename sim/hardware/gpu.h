@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "base/dtype.h"
 #include "base/units.h"
 
 #include <glib.h>
@@ -68,9 +69,9 @@ SimGpu *sim_gpu_load(const char *models, const char *name, GError **error);
 void sim_gpu_free(SimGpu *gpu);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGpu, sim_gpu_free)
 
-/* The precision of a dtype's name as plans write it ("bf16"); false if it is no such name. Integer
- * types (i64, u8) count as f32: kernels on them do no arithmetic that matters. */
-bool sim_gpu_find_precision(const char *dtype, SimPrecision *precision);
+/* In what a kernel on elements of DTYPE computes; integers, which do no arithmetic that matters,
+ * and NONE count as f32. */
+SimPrecision sim_gpu_precision(SimDtype dtype);
 
 /* "guess", "specification", "calibrated". */
 const char *sim_gpu_basis_name(SimBasis basis);
