@@ -65,7 +65,8 @@ static GByteArray *decompress(const GByteArray *bytes, const char *file, size_t 
     g_autoptr(GByteArray) text = g_byte_array_new();
     size_t position = 0;
     size_t length = 0;
-    while (position < bytes->len) {
+    bool finished = false;
+    while (position < bytes->len || !finished) {
         g_autoptr(GError) cause = NULL;
         size_t taken = 0;
         size_t given = 0;
@@ -84,7 +85,8 @@ static GByteArray *decompress(const GByteArray *bytes, const char *file, size_t 
             fail_limit(file, limit, error);
             return NULL;
         }
-        if (result == G_CONVERTER_FINISHED)
+        finished = result == G_CONVERTER_FINISHED;
+        if (finished)
             g_converter_reset(G_CONVERTER(zlib));
     }
     g_byte_array_set_size(text, (guint)length);
