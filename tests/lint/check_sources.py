@@ -212,7 +212,7 @@ class Lint:
                                                               "_Static")):
                     continue
             match = re.match(r"[\w\s*]*?\b(\w+)\s*\(", declaration)
-            if match and not match.group(1).startswith(f"sim_{name}_"):
+            if match and not f"{match.group(1)}_".startswith(f"sim_{name}_"):
                 self.report(path, line, f"expected a name that begins with sim_{name}_, found "
                                         f"{match.group(1)}")
 
