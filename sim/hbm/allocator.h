@@ -88,8 +88,8 @@ typedef struct SimAllocatorOom {
     uint64_t largest_free_block_bytes; /* cached, in any pool and stream; 0 if none */
 } SimAllocatorOom;
 
-/* DEVICE_BYTES: what cudaMalloc may hand out in all (UINT64_MAX: without end). Copies CONFIG and
- * DEVICE; CONFIG NULL means PyTorch's defaults, DEVICE NULL all members NULL. */
+/* DEVICE_BYTES: what cudaMalloc may hand out in all (UINT64_MAX: without end, taken as 2^60).
+ * Copies CONFIG and DEVICE; CONFIG NULL means PyTorch's defaults, DEVICE NULL all members NULL. */
 SimAllocator *sim_allocator_new(const SimAllocatorConfig *config, uint64_t device_bytes,
                                 const SimAllocatorDevice *device);
 

@@ -12,9 +12,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SIM_ALLOCATOR_MIN_BLOCK UINT64_C(512)          /* kMinBlockSize */
-#define SIM_ALLOCATOR_SMALL_SIZE UINT64_C(1048576)     /* kSmallSize: up to it, the small pool */
-#define SIM_ALLOCATOR_SMALL_SEGMENT UINT64_C(2097152)  /* kSmallBuffer, also the small pool's page \
+#define SIM_ALLOCATOR_MIN_BLOCK UINT64_C(512)      /* kMinBlockSize */
+#define SIM_ALLOCATOR_SMALL_SIZE UINT64_C(1048576) /* kSmallSize: up to it, the small pool */
+#define SIM_ALLOCATOR_SMALL_SEGMENT                                                                \
+    UINT64_C(2097152)                                  /* kSmallBuffer, also the small pool's page \
                                                         */
 #define SIM_ALLOCATOR_LARGE_SEGMENT UINT64_C(20971520) /* kLargeBuffer, default */
 #define SIM_ALLOCATOR_MIN_LARGE UINT64_C(10485760)     /* kMinLargeAlloc: from it, an own segment */
