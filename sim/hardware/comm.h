@@ -17,7 +17,7 @@
 #pragma once
 
 #include "base/units.h"
-#include "hardware/gpu.h"
+#include "hardware/basis.h"
 
 #include <glib.h>
 #include <stddef.h>

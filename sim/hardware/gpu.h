@@ -4,7 +4,7 @@
  *
  * Loaded from models/gpus/NAME.json, where every value stands beside its source:
  *
- *     "hbm_bytes_per_s": {"value": "3350GB/s", "source": "NVIDIA H100 datasheet"}
+ *     "hbm": {"value": "3350GB/s", "source": "NVIDIA H100 datasheet"}
  *
  * Sizes, rates and durations are strings with a unit, counts and fractions are numbers. Keys are
  * strict: an unknown or missing one is an error that names its path.
@@ -13,6 +13,7 @@
 
 #include "base/dtype.h"
 #include "base/units.h"
+#include "hardware/basis.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -28,13 +29,6 @@ typedef enum SimPrecision {
     SIM_PRECISION_F8,
 } SimPrecision;
 #define SIM_PRECISION_COUNT 5
-
-/* What a number of the result rests on; the smaller of two is what both rest on. */
-typedef enum SimBasis {
-    SIM_BASIS_GUESS,
-    SIM_BASIS_SPECIFICATION, /* data sheets, no measurement of this part */
-    SIM_BASIS_CALIBRATED,    /* measured on this part */
-} SimBasis;
 
 #define SIM_GPU_MAX_FRACTIONS 12
 
@@ -72,6 +66,3 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGpu, sim_gpu_free)
 /* In what a kernel on elements of DTYPE computes; integers, which do no arithmetic that matters,
  * and NONE count as f32. */
 SimPrecision sim_gpu_precision(SimDtype dtype);
-
-/* "guess", "specification", "calibrated". */
-const char *sim_gpu_basis_name(SimBasis basis);
