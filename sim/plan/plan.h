@@ -251,6 +251,8 @@ SimPlanContext *sim_plan_context(SimPlan *plan); /* borrowed; starts as {0, -1, 
 /* A row of OP with the context filled in, everything else empty; the caller completes it before the
  * next append. */
 SimInstruction *sim_plan_append(SimPlan *plan, SimPlanOp op);
+/* The row appended last, to complete what a shorthand has appended. */
+SimInstruction *sim_plan_last(SimPlan *plan);
 
 /* Appends a touch to the row appended last: reads before writes. */
 void sim_plan_add_read(SimPlan *plan, SimTouch touch);

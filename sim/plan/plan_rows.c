@@ -37,6 +37,12 @@ SimInstruction *sim_plan_append(SimPlan *plan, SimPlanOp op)
     return row;
 }
 
+SimInstruction *sim_plan_last(SimPlan *plan)
+{
+    g_assert(plan->n_rows > 0);
+    return &plan->rows[plan->n_rows - 1];
+}
+
 static void add_touch(SimPlan *plan, SimTouch touch)
 {
     g_assert(plan->n_rows > 0 && plan->n_touches < UINT32_MAX);
