@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/fsdp2.h"
+
+#include "fsdp/fsdp2_backward.h"
+#include "fsdp/fsdp2_context.h"
+#include "fsdp/fsdp2_forward.h"
+#include "fsdp/optimizer.h"
+#include "fsdp/units.h"
+
+struct SimFsdp2 {
+    SimUnits *units;
+    SimFsdp2Context *context;
+    SimOptimizer *optimizer;
+};
+
+SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    g_autoptr(SimUnits) units = sim_units_new(job, model, plan, error);
+    if (units == NULL)
+        return NULL;
+    g_autoptr(SimFsdp2Context) context = sim_fsdp2_context_new(job, model, units, plan, error);
+    if (context == NULL)
+        return NULL;
+    SimFsdp2 *fsdp = g_new0(SimFsdp2, 1);
+    fsdp->optimizer =
+        sim_optimizer_new(plan, model->parameters->len, context->shard_group, context->shard_size);
+    fsdp->context = g_steal_pointer(&context);
+    fsdp->units = g_steal_pointer(&units);
+    return fsdp;
+}
+
+void sim_fsdp2_free(SimFsdp2 *fsdp)
+{
+    if (fsdp == NULL)
+        return;
+    sim_optimizer_free(fsdp->optimizer);
+    sim_fsdp2_context_free(fsdp->context);
+    sim_units_free(fsdp->units);
+    g_free(fsdp);
+}
+
+/* --- hooks -------------------------------------------------------------------------------------
+ */
+
+static uint32_t pre_forward(void *user_data, uint32_t module)
+{
+    SimFsdp2 *fsdp = user_data;
+    return sim_fsdp2_forward_start(fsdp->context, module);
+}
+
+static uint32_t post_forward(void *user_data, uint32_t module)
+{
+    SimFsdp2 *fsdp = user_data;
+    return sim_fsdp2_forward_finish(fsdp->context, module);
+}
+
+static void pre_backward(void *user_data, uint32_t token, bool is_repeat)
+{
+    SimFsdp2 *fsdp = user_data;
+    if (!is_repeat)
+        sim_fsdp2_backward_start(fsdp->context, token);
+}
+
+static void post_backward(void *user_data, uint32_t token)
+{
+    SimFsdp2 *fsdp = user_data;
+    sim_fsdp2_backward_finish(fsdp->context, token);
+}
+
+static uint32_t find_parameter(void *user_data, uint32_t parameter)
+{
+    SimFsdp2 *fsdp = user_data;
+    uint32_t owner = fsdp->units->owner[parameter];
+    return fsdp->context->states[owner].parameters[fsdp->units->place[parameter]].unsharded;
+}
+
+static void add_gradient(void *user_data, uint32_t parameter, uint32_t buffer)
+{
+    SimFsdp2 *fsdp = user_data;
+    sim_fsdp2_backward_add_gradient(fsdp->context, parameter, buffer);
+}
+
+SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp)
+{
+    return (SimAutogradHooks){
+        .user_data = fsdp,
+        .pre_forward = pre_forward,
+        .post_forward = post_forward,
+        .pre_backward = pre_backward,
+        .post_backward = post_backward,
+        .parameter = find_parameter,
+        .gradient = add_gradient,
+    };
+}
+
+/* --- the script's other calls ------------------------------------------------------------------
+ */
+
+/* The kernel `fill` gives element i of the whole parameter the value f(seed, name, i), so that
+ * shards equal the whole whatever the number of ranks. */
+static void fill_shard(SimFsdp2Context *context, uint32_t buffer, const SimParameter *parameter)
+{
+    SimStrings *strings = sim_plan_strings(context->plan);
+    const SimBuffer *shard = sim_plan_buffer(context->plan, buffer);
+    SimDtype dtype = (SimDtype)shard->dtype;
+    uint64_t bytes = shard->bytes;
+    SimStringId word = sim_strings_intern(strings, "fill");
+    SimStringId arguments = sim_strings_internf(strings, "seed=0 name=%s", parameter->path);
+    SimInstruction *kernel = sim_plan_kernel(context->plan, context->compute, word, word, dtype);
+    kernel->hbm_bytes = bytes;
+    kernel->arguments = arguments;
+    sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(buffer));
+}
+
+static void start_unit(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    const GArray *parameters = state->unit->parameters;
+    sim_fsdp2_context_enter(context, state->index);
+    for (uint32_t i = 0; i < parameters->len; i++) {
+        const SimUnitParameter *parameter = &g_array_index(parameters, SimUnitParameter, i);
+        SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_P, parameter->tail)
+                              : sim_fsdp2_state_same_name(state, SIM_FSDP2_P, parameter->tail);
+        SimDtype stored = context->job->store_dtype;
+        state->parameters[i].sharded =
+            sim_plan_alloc(context->plan, context->compute, name,
+                           parameter->shard.shard_elements * sim_dtype_bytes(stored),
+                           SIM_CATEGORY_PARAMETER_SHARD, stored, parameter->shard_shape);
+    }
+    for (uint32_t i = 0; i < parameters->len; i++)
+        fill_shard(context, state->parameters[i].sharded,
+                   sim_model_parameter(context->model,
+                                       g_array_index(parameters, SimUnitParameter, i).parameter));
+}
+
+void sim_fsdp2_start(SimFsdp2 *fsdp)
+{
+    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+        start_unit(fsdp->context, &fsdp->context->states[u]);
+    sim_fsdp2_context_enter(fsdp->context, SIM_MODEL_NONE);
+}
+
+void sim_fsdp2_finish_backward(SimFsdp2 *fsdp)
+{
+    sim_fsdp2_backward_finish_all(fsdp->context);
+}
+
+/* All parameters with a sharded gradient, in the model's order. */
+static GArray *collect_tensors(const SimFsdp2 *fsdp)
+{
+    const SimFsdp2Context *context = fsdp->context;
+    GArray *tensors = g_array_new(FALSE, FALSE, sizeof(SimOptimizerTensor));
+    for (uint32_t p = 0; p < context->model->parameters->len; p++) {
+        uint32_t owner = fsdp->units->owner[p];
+        if (owner == SIM_MODEL_NONE ||
+            sim_model_parameter(context->model, p)->tied_to != SIM_MODEL_NONE)
+            continue;
+        const SimFsdp2State *state = &context->states[owner];
+        uint32_t place = fsdp->units->place[p];
+        const SimFsdp2Parameter *parameter = &state->parameters[place];
+        if (parameter->sharded_gradient == SIM_PLAN_NONE)
+            continue;
+        const SimUnitParameter *described =
+            &g_array_index(state->unit->parameters, SimUnitParameter, place);
+        SimOptimizerTensor tensor = {
+            .parameter = p,
+            .shard = described->shard,
+            .dtype = context->job->store_dtype,
+            .value = parameter->sharded,
+            .gradient = parameter->sharded_gradient,
+            .gradient_offset = parameter->sharded_gradient_offset,
+            .unit = state->unit->name,
+            .tail = described->tail,
+        };
+        g_array_append_val(tensors, tensor);
+    }
+    return tensors;
+}
+
+void sim_fsdp2_clip(SimFsdp2 *fsdp)
+{
+    g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    sim_optimizer_clip(fsdp->optimizer, tensors);
+}
+
+void sim_fsdp2_step(SimFsdp2 *fsdp)
+{
+    g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    sim_optimizer_step(fsdp->optimizer, tensors);
+}
+
+/* True if a parameter of STATE's unit still has its gradient in BUFFER. */
+static bool is_referred_to(const SimFsdp2State *state, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++)
+        if (state->parameters[i].sharded_gradient == buffer)
+            return true;
+    return false;
+}
+
+void sim_fsdp2_zero_grad(SimFsdp2 *fsdp)
+{
+    SimFsdp2Context *context = fsdp->context;
+    for (uint32_t p = 0; p < context->model->parameters->len; p++) {
+        uint32_t owner = fsdp->units->owner[p];
+        if (owner == SIM_MODEL_NONE)
+            continue;
+        SimFsdp2State *state = &context->states[owner];
+        uint32_t *gradient = &state->parameters[fsdp->units->place[p]].sharded_gradient;
+        uint32_t buffer = *gradient;
+        *gradient = SIM_PLAN_NONE;
+        if (buffer == SIM_PLAN_NONE || is_referred_to(state, buffer))
+            continue;
+        sim_fsdp2_context_enter(context, owner);
+        sim_plan_free_buffer(context->plan, buffer);
+    }
+    sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
+}

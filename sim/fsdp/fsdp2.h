@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FSDP2 (`fully_shard`) as hooks around autograd's stream: what PyTorch's
+ * torch/distributed/fsdp/_fully_shard puts before and after each wrapped module's forward and
+ * backward, and into the engine's final callback. The parts: units.h (wrapping), fsdp2_unshard.h,
+ * fsdp2_forward.h, fsdp2_backward.h, fsdp2_reduce.h.
+ *
+ * The calls here are those of a training script; forward and backward come through the hooks.
+ */
+#pragma once
+
+#include "autograd/autograd.h"
+#include "job/job.h"
+#include "model/model.h"
+#include "plan/plan.h"
+
+#include <glib.h>
+
+typedef struct SimFsdp2 SimFsdp2;
+
+/* JOB, MODEL and PLAN are borrowed and must outlive the result. Errors: of sim_units_new, and sizes
+ * of meshes. */
+SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
+void sim_fsdp2_free(SimFsdp2 *fsdp);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2, sim_fsdp2_free)
+
+/* For sim_autograd_new; user_data is FSDP. */
+SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp);
+
+/* Shards of all parameters, unit by unit in call order, and what fills them. */
+void sim_fsdp2_start(SimFsdp2 *fsdp);
+
+/* The root's final callback, after backward() has walked the graph. */
+void sim_fsdp2_finish_backward(SimFsdp2 *fsdp);
+
+/* clip_grad_norm_ and optimizer.step over all parameters with a gradient. */
+void sim_fsdp2_clip(SimFsdp2 *fsdp);
+void sim_fsdp2_step(SimFsdp2 *fsdp);
+
+/* zero_grad(set_to_none=True): drops gradients in parameter order. */
+void sim_fsdp2_zero_grad(SimFsdp2 *fsdp);

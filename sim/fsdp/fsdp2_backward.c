@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/fsdp2_backward.h"
+
+#include "fsdp/fsdp2_reduce.h"
+#include "fsdp/fsdp2_unshard.h"
+
+/* The unit that ended its forward just before the last use of STATE's did. Indices can be gone when
+ * several backwards run. */
+static void prefetch_previous(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    GArray *indices = state->post_forward_indices;
+    if (indices->len == 0)
+        return;
+    uint32_t place = g_array_index(indices, uint32_t, indices->len - 1);
+    g_array_set_size(indices, indices->len - 1);
+    if (place == 0)
+        return;
+    uint32_t target = g_array_index(context->post_forward_order, uint32_t, place - 1);
+    sim_fsdp2_unshard_prefetch(context, &context->states[target], SIM_TRAINING_PRE_BACKWARD);
+}
+
+void sim_fsdp2_backward_start(SimFsdp2Context *context, uint32_t unit)
+{
+    SimFsdp2State *state = &context->states[unit];
+    if (state->unit->parameters->len == 0) {
+        state->training_state = SIM_TRAINING_PRE_BACKWARD;
+        return;
+    }
+    sim_fsdp2_context_enter(context, unit);
+    if (state->training_state == SIM_TRAINING_PRE_BACKWARD)
+        return;
+    state->training_state = SIM_TRAINING_PRE_BACKWARD;
+    sim_fsdp2_unshard_start(context, state);
+    sim_fsdp2_unshard_finish(context, state);
+    prefetch_previous(context, state);
+}
+
+/* One kernel over a gradient: `cast` makes INTO, `accumulate` adds to it. */
+static void launch(SimFsdp2Context *context, SimStringId word, uint32_t into, uint32_t from)
+{
+    SimPlan *plan = context->plan;
+    const SimBuffer *target = sim_plan_buffer(plan, into);
+    bool is_sum = word == context->words.accumulate;
+    uint64_t bytes = sim_plan_buffer(plan, from)->bytes + (is_sum ? 2 : 1) * target->bytes;
+    SimInstruction *kernel =
+        sim_plan_kernel(plan, context->compute, word, word, (SimDtype)target->dtype);
+    kernel->hbm_bytes = bytes;
+    if (is_sum)
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(into));
+    sim_plan_add_read(plan, SIM_TOUCH_WHOLE(from));
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(into));
+}
+
+/* AccumulateGrad keeps the gradient in the type it has if chunk_cat widens it, which it does only
+ * to a wider type and only when this backward reduces. */
+static bool needs_cast(const SimFsdp2State *state, SimDtype dtype)
+{
+    SimDtype reduce_dtype = state->unit->reduce_dtype;
+    if (dtype == reduce_dtype)
+        return false;
+    return !state->reduces_gradients || sim_dtype_bytes(reduce_dtype) <= sim_dtype_bytes(dtype);
+}
+
+void sim_fsdp2_backward_add_gradient(SimFsdp2Context *context, uint32_t parameter, uint32_t buffer)
+{
+    SimPlan *plan = context->plan;
+    SimFsdp2State *state = &context->states[context->units->owner[parameter]];
+    uint32_t place = context->units->place[parameter];
+    const SimUnitParameter *described =
+        &g_array_index(state->unit->parameters, SimUnitParameter, place);
+    uint32_t *gradient = &state->parameters[place].gradient;
+    SimDtype dtype = (SimDtype)sim_plan_buffer(plan, buffer)->dtype;
+    if (*gradient != SIM_PLAN_NONE) {
+        launch(context, context->words.accumulate, *gradient, buffer);
+        sim_plan_free_buffer(plan, buffer);
+    } else if (needs_cast(state, dtype)) {
+        SimDtype wider = state->unit->reduce_dtype;
+        *gradient = sim_plan_alloc(plan, context->compute,
+                                   sim_fsdp2_state_name(state, SIM_FSDP2_G, described->tail),
+                                   described->shard.elements * sim_dtype_bytes(wider),
+                                   SIM_CATEGORY_UNSHARDED_GRADIENT, wider, described->shape);
+        launch(context, context->words.cast, *gradient, buffer);
+        sim_plan_free_buffer(plan, buffer);
+    } else {
+        *gradient = buffer;
+    }
+}
+
+static bool has_gradients(const SimFsdp2State *state)
+{
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++)
+        if (state->parameters[i].gradient != SIM_PLAN_NONE)
+            return true;
+    return false;
+}
+
+/* A reduction of this unit whose backward was not the last one is still unwaited for. */
+static void wait_for_own_reduction(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    if (state->post_event != SIM_PLAN_NONE)
+        sim_plan_wait(context->plan, context->compute, state->post_event);
+    if (state->all_reduce_event != SIM_PLAN_NONE)
+        sim_plan_wait(context->plan, context->compute, state->all_reduce_event);
+    if (state->all_reduce_input != SIM_PLAN_NONE)
+        sim_plan_free_buffer(context->plan, state->all_reduce_input);
+    state->post_event = SIM_PLAN_NONE;
+    state->all_reduce_event = SIM_PLAN_NONE;
+    state->all_reduce_input = SIM_PLAN_NONE;
+}
+
+static void finish(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    state->training_state = SIM_TRAINING_POST_BACKWARD;
+    if (state->reshards_after_backward)
+        sim_fsdp2_unshard_reshard(context, state);
+    if (!state->reduces_gradients)
+        return;
+    sim_fsdp2_reduce_recycle(context, context->max_reductions - 1);
+    if (!has_gradients(state))
+        return;
+    wait_for_own_reduction(context, state);
+    sim_fsdp2_reduce_start(context, state);
+}
+
+void sim_fsdp2_backward_finish(SimFsdp2Context *context, uint32_t unit)
+{
+    SimFsdp2State *state = &context->states[unit];
+    sim_fsdp2_context_enter(context, unit);
+    if (state->unit->parameters->len > 0)
+        finish(context, state);
+    sim_fsdp2_context_enter(context, state->unit->enclosing);
+}
+
+static void finalize_state(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    sim_fsdp2_context_enter(context, state->index);
+    if (state->all_reduce_input != SIM_PLAN_NONE)
+        sim_plan_free_buffer(context->plan, state->all_reduce_input);
+    state->all_reduce_input = SIM_PLAN_NONE;
+    state->post_event = SIM_PLAN_NONE;
+    state->all_reduce_event = SIM_PLAN_NONE;
+    sim_fsdp2_unshard_drop_pending(context, state);
+    g_array_set_size(state->post_forward_indices, 0);
+}
+
+/* finalize_backward: what one stream did last tells of all it did before, so one wait a stream. */
+static void finalize(SimFsdp2Context *context)
+{
+    sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
+    for (int i = 0; i < 2; i++) {
+        if (context->last_post_event[i] != SIM_PLAN_NONE)
+            sim_plan_wait(context->plan, context->compute, context->last_post_event[i]);
+        context->last_post_event[i] = SIM_PLAN_NONE;
+    }
+    for (uint32_t i = 0; i < sim_units_count(context->units); i++)
+        finalize_state(context, &context->states[context->units->traversal[i]]);
+    sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
+    g_array_set_size(context->post_forward_order, 0);
+    sim_fsdp2_reduce_recycle(context, 0);
+}
+
+void sim_fsdp2_backward_finish_all(SimFsdp2Context *context)
+{
+    for (uint32_t i = 0; i < sim_units_count(context->units); i++) {
+        SimFsdp2State *state = &context->states[context->units->traversal[i]];
+        sim_fsdp2_context_enter(context, state->index);
+        if (state->unit->parameters->len > 0 && state->training_state != SIM_TRAINING_POST_BACKWARD)
+            finish(context, state);
+        state->training_state = SIM_TRAINING_IDLE;
+    }
+    if (context->is_last_backward)
+        finalize(context);
+    sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
+}

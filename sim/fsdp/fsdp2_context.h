@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all units under one root share: FSDPStateContext and FSDPCommContext
+ * (torch/distributed/fsdp/_fully_shard/_fsdp_state.py, _fsdp_param_group.py): streams,
+ * communicators, the all-gather output parked between two units' forwards, reduce-scatter inputs
+ * not yet recycled, the order of post-forwards, and the flags of the backward that runs.
+ */
+#pragma once
+
+#include "fsdp/fsdp2_state.h"
+#include "fsdp/units.h"
+#include "job/job.h"
+#include "plan/plan.h"
+
+#include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A reduce-scatter whose input is kept until the compute stream has waited for it. */
+typedef struct SimFsdp2Reduction {
+    uint32_t input; /* I */
+    uint32_t event; /* E_rs */
+} SimFsdp2Reduction;
+
+/* Names of kernels and operators, interned once. */
+typedef struct SimFsdp2Words {
+    SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide;
+    SimStringId all_gather, reduce_scatter, all_reduce;
+    SimStringId average, sum; /* "reduction=avg" */
+} SimFsdp2Words;
+
+typedef struct SimFsdp2Context {
+    SimPlan *plan; /* borrowed, like all here but what is said to be owned */
+    const SimJob *job;
+    const SimModel *model;
+    const SimUnits *units;
+    SimFsdp2State *states; /* owned; one a unit */
+    SimFsdp2Words words;
+
+    uint32_t compute, copy_in, all_gather, reduce_scatter, all_reduce; /* streams */
+    uint32_t shard_group, replicate_group, post_forward_group;         /* communicators, or NONE */
+    uint32_t shard_size, replicas, post_forward_size;
+
+    uint32_t forward_root;       /* unit whose forward is the outermost running one, or NONE */
+    uint32_t parked_output;      /* A that the next unit's wait frees */
+    uint32_t parked_event;       /* its E_co */
+    GArray *reductions;          /* of SimFsdp2Reduction, oldest first */
+    uint32_t max_reductions;     /* kept beyond the post-backward that made them: 1 */
+    GArray *post_forward_order;  /* of uint32_t: units */
+    uint32_t last_post_event[2]; /* of the reduce_scatter and of the all_reduce stream */
+    bool is_last_backward;       /* set_is_last_backward */
+} SimFsdp2Context;
+
+/* Makes streams, communicators and states. Error SCHEMA, RANGE: sizes of meshes. */
+SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
+                                       const SimUnits *units, SimPlan *plan, GError **error);
+void sim_fsdp2_context_free(SimFsdp2Context *context);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2Context, sim_fsdp2_context_free)
+
+/* Further rows belong to UNIT (SIM_MODEL_NONE: to no unit). */
+void sim_fsdp2_context_enter(SimFsdp2Context *context, uint32_t unit);
+
+/* Both all-gather streams wait for EVENT. */
+void sim_fsdp2_context_wait_all_gather_streams(SimFsdp2Context *context, uint32_t event);
+
+/* Drops the parked all-gather output behind its copy-out, if there is one. */
+void sim_fsdp2_context_drop_parked(SimFsdp2Context *context);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/plan_builder.h"
+
+#include "fsdp/fsdp2.h"
+
+static void run_action(SimPlan *plan, SimFsdp2 *fsdp, SimAutograd *autograd,
+                       const SimJobAction *action)
+{
+    SimPlanContext *context = sim_plan_context(plan);
+    context->microbatch = -1;
+    switch (action->kind) {
+    case SIM_ACTION_FORWARD:
+        context->phase = SIM_PHASE_FORWARD;
+        context->microbatch = (int32_t)action->microbatch;
+        sim_autograd_forward(autograd, action->microbatch, true);
+        break;
+    case SIM_ACTION_BACKWARD:
+        context->phase = SIM_PHASE_BACKWARD;
+        context->microbatch = (int32_t)action->microbatch;
+        sim_autograd_backward(autograd, action->microbatch);
+        sim_fsdp2_finish_backward(fsdp);
+        sim_autograd_drop_loss(autograd, action->microbatch);
+        break;
+    case SIM_ACTION_CLIP:
+        context->phase = SIM_PHASE_CLIP;
+        sim_fsdp2_clip(fsdp);
+        break;
+    case SIM_ACTION_OPTIMIZER:
+        context->phase = SIM_PHASE_OPTIMIZER;
+        sim_fsdp2_step(fsdp);
+        break;
+    case SIM_ACTION_ZERO_GRAD:
+        context->phase = SIM_PHASE_ZERO_GRAD;
+        sim_fsdp2_zero_grad(fsdp);
+        break;
+    }
+}
+
+SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
+                                const SimAutogradOptions *options, GError **error)
+{
+    g_autoptr(SimPlan) plan = sim_plan_new(job->ranks);
+    g_autoptr(SimFsdp2) fsdp = sim_fsdp2_new(job, model, plan, error);
+    if (fsdp == NULL)
+        return NULL;
+    SimAutogradHooks hooks = sim_fsdp2_hooks(fsdp);
+    g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, options, &hooks);
+    sim_plan_context(plan)->phase = SIM_PHASE_INIT;
+    sim_fsdp2_start(fsdp);
+    sim_autograd_start(autograd);
+    for (uint32_t step = 0; step < job->steps; step++) {
+        sim_plan_context(plan)->step = (int32_t)step;
+        for (uint32_t i = 0; i < job->actions->len; i++)
+            run_action(plan, fsdp, autograd, &g_array_index(job->actions, SimJobAction, i));
+    }
+    return g_steal_pointer(&plan);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/shard.h"
+
+SimShard sim_shard_compute(const SimShape *shape, uint32_t ranks)
+{
+    g_assert(shape->n_dims > 0 && ranks > 0);
+    SimShard shard = {.rows = shape->dims[0], .row_elements = 1};
+    for (uint32_t i = 1; i < shape->n_dims; i++)
+        shard.row_elements *= shape->dims[i];
+    shard.shard_rows = (shard.rows + ranks - 1) / ranks;
+    shard.elements = shard.rows * shard.row_elements;
+    shard.shard_elements = shard.shard_rows * shard.row_elements;
+    shard.padded_elements = shard.shard_elements * ranks;
+    return shard;
+}
+
+uint64_t sim_shard_true_rows(const SimShard *shard, uint32_t rank)
+{
+    uint64_t first = rank * shard->shard_rows;
+    if (first >= shard->rows)
+        return 0;
+    return MIN(shard->shard_rows, shard->rows - first);
+}
+
+void sim_shard_find_breaks(const SimShard *shard, uint32_t ranks, uint32_t *first_partial,
+                           uint32_t *first_empty)
+{
+    if (shard->shard_rows == 0) {
+        *first_partial = *first_empty = ranks;
+        return;
+    }
+    uint64_t full = shard->rows / shard->shard_rows;
+    uint64_t owners = (shard->rows + shard->shard_rows - 1) / shard->shard_rows;
+    *first_partial = (uint32_t)MIN(full, ranks);
+    *first_empty = (uint32_t)MIN(owners, ranks);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/units.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+static void clear_unit(gpointer data)
+{
+    SimUnit *unit = data;
+    g_array_unref(unit->parameters);
+}
+
+SimUnit *sim_units_get(const SimUnits *units, uint32_t unit)
+{
+    return &g_array_index(units->units, SimUnit, unit);
+}
+
+uint32_t sim_units_count(const SimUnits *units)
+{
+    return units->units->len;
+}
+
+static uint32_t *new_indices(size_t count)
+{
+    uint32_t *indices = g_new(uint32_t, count + 1);
+    for (size_t i = 0; i <= count; i++)
+        indices[i] = SIM_MODEL_NONE;
+    return indices;
+}
+
+/* The name of the parameter below the unit's only module, else its whole path. */
+static SimStringId name_parameter(SimPlan *plan, const SimModel *model, const SimJobUnit *call,
+                                  const SimParameter *parameter)
+{
+    const char *path = parameter->path;
+    if (call->modules->len == 1) {
+        const char *module =
+            sim_model_module(model, g_array_index(call->modules, uint32_t, 0))->path;
+        size_t length = strlen(module);
+        if (length > 0 && strncmp(path, module, length) == 0 && path[length] == '.')
+            path += length + 1;
+    }
+    return sim_strings_intern(sim_plan_strings(plan), path);
+}
+
+static SimStringId intern_shape(SimPlan *plan, const SimShape *shape)
+{
+    g_autofree char *text = sim_shape_print(shape);
+    return sim_strings_intern(sim_plan_strings(plan), text);
+}
+
+static SimDtype choose(SimDtype wanted, SimDtype otherwise)
+{
+    return wanted == SIM_DTYPE_NONE ? otherwise : wanted;
+}
+
+static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_index,
+                          const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    SimUnit *unit = sim_units_get(units, index);
+    const SimParameter *parameter = sim_model_parameter(model, parameter_index);
+    if (parameter->shape.n_dims == 0) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                    "%s: FSDP cannot shard a scalar parameter; give it one dimension",
+                    parameter->path);
+        return false;
+    }
+    SimUnitParameter added = {
+        .parameter = parameter_index,
+        .shard = sim_shard_compute(&parameter->shape, job->shard_size),
+        .gather_dtype = choose(job->precision.param_dtype, job->store_dtype),
+        .is_frozen = parameter->is_frozen,
+        .tail = name_parameter(plan, model, unit->call, parameter),
+        .shape = intern_shape(plan, &parameter->shape),
+    };
+    SimShape stored = parameter->shape;
+    stored.dims[0] = added.shard.shard_rows;
+    added.shard_shape = intern_shape(plan, &stored);
+    units->owner[parameter_index] = index;
+    units->place[parameter_index] = unit->parameters->len;
+    g_array_append_val(unit->parameters, added);
+    return true;
+}
+
+/* A tied parameter must lie in the unit of the one it is tied to. */
+static bool claim_tied(SimUnits *units, uint32_t index, uint32_t parameter_index,
+                       const SimModel *model, GError **error)
+{
+    const SimParameter *parameter = sim_model_parameter(model, parameter_index);
+    uint32_t owner = units->owner[parameter->tied_to];
+    if (owner != index) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                    "%s: tied to %s, which belongs to another unit; FSDP refuses a parameter that "
+                    "two units share, so wrap both in one",
+                    parameter->path, sim_model_parameter(model, parameter->tied_to)->path);
+        return false;
+    }
+    units->owner[parameter_index] = owner;
+    units->place[parameter_index] = units->place[parameter->tied_to];
+    return true;
+}
+
+/* Takes all that MODULE's subtree still has to give; CLAIMED are the modules of earlier calls. */
+static bool claim_subtree(SimUnits *units, uint32_t index, uint32_t top, bool *claimed,
+                          const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    for (uint32_t m = top; m < model->modules->len && sim_model_is_below(model, m, top); m++) {
+        if (claimed[m])
+            continue;
+        claimed[m] = true;
+        const SimModule *module = sim_model_module(model, m);
+        for (uint32_t i = 0; i < module->n_parameters; i++) {
+            uint32_t p = module->first_parameter + i;
+            bool is_tied = sim_model_parameter(model, p)->tied_to != SIM_MODEL_NONE;
+            if (is_tied ? !claim_tied(units, index, p, model, error)
+                        : !add_parameter(units, index, p, job, model, plan, error))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* MixedPrecisionPolicy (_fsdp_api.py): an unset reduce_dtype follows the stored type, since 2.15.
+ */
+static void settle_dtypes(SimUnit *unit, const SimJob *job)
+{
+    unit->gather_dtype = choose(job->precision.param_dtype, job->store_dtype);
+    unit->reduce_dtype = choose(job->precision.reduce_dtype, job->store_dtype);
+    for (uint32_t i = 0; i < unit->parameters->len; i++) {
+        const SimUnitParameter *parameter = &g_array_index(unit->parameters, SimUnitParameter, i);
+        if (parameter->gather_dtype != unit->gather_dtype)
+            unit->gather_dtype = SIM_DTYPE_U8;
+        if (parameter->gather_dtype != job->store_dtype)
+            unit->needs_cast = true;
+        unit->shard_bytes +=
+            parameter->shard.shard_elements * sim_dtype_bytes(parameter->gather_dtype);
+    }
+}
+
+static bool add_unit(SimUnits *units, const SimJobUnit *call, bool *claimed, const SimJob *job,
+                     const SimModel *model, SimPlan *plan, GError **error)
+{
+    uint32_t index = units->units->len;
+    SimUnit unit = {
+        .call = call,
+        .name = sim_strings_intern(sim_plan_strings(plan), call->name),
+        .parameters = g_array_new(FALSE, TRUE, sizeof(SimUnitParameter)),
+        .enclosing = SIM_MODEL_NONE,
+    };
+    g_array_append_val(units->units, unit);
+    for (uint32_t i = 0; i < call->modules->len; i++) {
+        uint32_t module = g_array_index(call->modules, uint32_t, i);
+        if (units->unit_of_module[module] != SIM_MODEL_NONE) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                        "fully_shard: module \"%s\" is in two calls; wrap it once",
+                        sim_model_module(model, module)->path);
+            return false;
+        }
+        units->unit_of_module[module] = index;
+        if (!claim_subtree(units, index, module, claimed, job, model, plan, error))
+            return false;
+    }
+    settle_dtypes(sim_units_get(units, index), job);
+    return true;
+}
+
+static void find_enclosing(SimUnits *units, const SimModel *model)
+{
+    for (uint32_t u = 0; u < units->units->len; u++) {
+        SimUnit *unit = sim_units_get(units, u);
+        uint32_t module =
+            sim_model_module(model, g_array_index(unit->call->modules, uint32_t, 0))->parent;
+        while (module != SIM_MODEL_NONE && units->unit_of_module[module] == SIM_MODEL_NONE)
+            module = sim_model_module(model, module)->parent;
+        if (module != SIM_MODEL_NONE)
+            unit->enclosing = units->unit_of_module[module];
+    }
+}
+
+static void order_traversal(SimUnits *units, const SimModel *model)
+{
+    g_autofree bool *is_seen = g_new0(bool, units->units->len + 1);
+    uint32_t count = 0;
+    for (uint32_t m = 0; m < model->modules->len; m++) {
+        uint32_t unit = units->unit_of_module[m];
+        if (unit == SIM_MODEL_NONE || is_seen[unit])
+            continue;
+        is_seen[unit] = true;
+        units->traversal[count++] = unit;
+    }
+    g_assert(count == units->units->len);
+}
+
+SimUnits *sim_units_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    g_autoptr(SimUnits) units = g_new0(SimUnits, 1);
+    units->units = g_array_new(FALSE, TRUE, sizeof(SimUnit));
+    g_array_set_clear_func(units->units, clear_unit);
+    units->unit_of_module = new_indices(model->modules->len);
+    units->owner = new_indices(model->parameters->len);
+    units->place = new_indices(model->parameters->len);
+    g_autofree bool *claimed = g_new0(bool, model->modules->len + 1);
+    for (uint32_t i = 0; i < job->units->len; i++) {
+        const SimJobUnit *call = &g_array_index(job->units, SimJobUnit, i);
+        if (!add_unit(units, call, claimed, job, model, plan, error))
+            return NULL;
+    }
+    units->root = units->unit_of_module[0];
+    if (units->root == SIM_MODEL_NONE) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                    "fully_shard: no call wraps the root module \"\"; add it as the last one");
+        return NULL;
+    }
+    units->traversal = new_indices(units->units->len);
+    find_enclosing(units, model);
+    order_traversal(units, model);
+    return g_steal_pointer(&units);
+}
+
+void sim_units_free(SimUnits *units)
+{
+    if (units == NULL)
+        return;
+    g_array_unref(units->units);
+    g_free(units->traversal);
+    g_free(units->unit_of_module);
+    g_free(units->owner);
+    g_free(units->place);
+    g_free(units);
+}
