@@ -20,8 +20,8 @@ typedef enum SimDtype {
     SIM_DTYPE_COUNT
 } SimDtype;
 
-uint32_t sim_dtype_bytes(SimDtype dtype);      /* of one element; 0 for NONE */
-const char *sim_dtype_name(SimDtype dtype);    /* "f32"; "" for NONE */
+uint32_t sim_dtype_bytes(SimDtype dtype);   /* of one element; 0 for NONE */
+const char *sim_dtype_name(SimDtype dtype); /* "f32"; "" for NONE */
 
 /* "bf16" -> the type; "" -> NONE. Error SCHEMA with the nearest name, prefixed by WHERE. */
 bool sim_dtype_parse(const char *text, const char *where, SimDtype *dtype, GError **error);

@@ -32,6 +32,10 @@ CASES = [
      {"sim/base/a.c": LICENCE + '#include <glib.h>\n#include "base/a.h"\n',
       "sim/base/a.h": HEADER},
      'sim/base/a.c:2: expected its own header "base/a.h" first'),
+    ("the project's headers before a library's",
+     {"sim/plan/a.c": LICENCE + '#include "base/b.h"\n#include <glib.h>\n',
+      "sim/base/b.h": HEADER},
+     "sim/plan/a.c:3: expected the headers of others before"),
     ("a long file", {"sim/base/a.c": LICENCE + "\n" * 800},
      "sim/base/a.c:801: expected at most 800 lines, found 801"),
     ("a long function", {"tests/unit/base/test_a.c": LICENCE + "void f(void)\n{\n" + BODY * 69

@@ -156,6 +156,7 @@ class Lint:
         folder = path.split("/")[1]
         own = path[len("sim/"):-1] + "h"
         first = True
+        project = False
         for number, line in enumerate(text.split("\n"), 1):
             match = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
             if not match:
@@ -165,9 +166,16 @@ class Lint:
             if first and path.endswith(".c") and target != own \
                     and os.path.exists(os.path.join(self.root, "sim", own)):
                 self.report(path, number, f"expected its own header \"{own}\" first")
+            # Some files share a header: the first of the same folder counts as the own one.
+            owned = target == own or target.endswith("_private.h") \
+                or (first and target.split("/")[0] == folder)
             first = False
             if not quoted:
+                if project and path.endswith(".c"):
+                    self.report(path, number, "expected the headers of others before the "
+                                              "project's")
                 continue
+            project = project or not owned
             if not os.path.exists(os.path.join(self.root, "sim", target)):
                 self.report(path, number, f"expected a path from sim/, found \"{target}\"")
                 continue
