@@ -202,8 +202,10 @@ static bool read_context(const SimPlanCells *cells, GError **error)
     uint8_t phase;
 
     if (!sim_plan_add_rank_set(cells->plan, sim_plan_cells_text(cells, SIM_COLUMN_RANK),
-                               &context->rank_set, error))
-        return fail_column(SIM_COLUMN_RANK, error);
+                               &context->rank_set, error)) {
+        g_prefix_error(error, "column 'rank': ");
+        return false;
+    }
     if (!sim_plan_cells_read_index(cells, SIM_COLUMN_STEP, &context->step, error) ||
         !sim_plan_cells_read_index(cells, SIM_COLUMN_MICROBATCH, &context->microbatch, error) ||
         !sim_plan_cells_read_word(cells, SIM_COLUMN_PHASE, phase_word, 1, SIM_PHASE_COUNT, &phase,
