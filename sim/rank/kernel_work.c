@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rank/kernel_work.h"
+
+#include <string.h>
+
+static bool begins_with_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    return strncmp(text, word, length) == 0 && (text[length] == '\0' || text[length] == '_');
+}
+
+static SimKernelKind kind_of(const char *operator_name)
+{
+    static const char *const products[] = {"linear", "conv1d", "mm", "addmm", "bmm", "matmul"};
+    for (size_t i = 0; i < G_N_ELEMENTS(products); i++) {
+        if (begins_with_word(operator_name, products[i])) {
+            return SIM_KERNEL_MATRIX_PRODUCT;
+        }
+    }
+    if (strcmp(operator_name, "attention") == 0) {
+        return SIM_KERNEL_ATTENTION_FORWARD;
+    }
+    if (strcmp(operator_name, "attention_grad") == 0) {
+        return SIM_KERNEL_ATTENTION_BACKWARD;
+    }
+    return SIM_KERNEL_MEMORY_BOUND;
+}
+
+/* The number after "KEY=" in a list of them, 0 if there is none. */
+static uint64_t find_argument(const char *arguments, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = arguments; at != NULL && *at != '\0'; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, key, length) == 0 && at[length] == '=') {
+            return g_ascii_strtoull(at + length + 1, NULL, 10);
+        }
+    }
+    return 0;
+}
+
+SimKernelWork sim_kernel_work_compute(const SimPlan *plan, const SimInstruction *instruction)
+{
+    SimKernelWork work = {
+        .kind = kind_of(sim_plan_string(plan, instruction->operator_name)),
+        .precision = sim_gpu_precision((SimDtype)instruction->dtype),
+        .flops = instruction->flops,
+        .hbm_bytes = instruction->hbm_bytes,
+    };
+    if (work.kind == SIM_KERNEL_MEMORY_BOUND || instruction->arguments == 0) {
+        return work;
+    }
+    const char *arguments = sim_plan_string(plan, instruction->arguments);
+    work.batch = find_argument(arguments, "batch");
+    if (work.kind == SIM_KERNEL_MATRIX_PRODUCT) {
+        work.m = find_argument(arguments, "m");
+        work.n = find_argument(arguments, "n");
+        work.k = find_argument(arguments, "k");
+        return work;
+    }
+    work.heads = find_argument(arguments, "heads");
+    work.kv_heads = find_argument(arguments, "kv_heads");
+    work.seq = find_argument(arguments, "seq");
+    work.head_dim = find_argument(arguments, "head_dim");
+    work.causal = find_argument(arguments, "causal") != 0;
+    return work;
+}
