@@ -105,8 +105,9 @@ static void play_collective(Replay *replay, uint32_t row, const SimInstruction *
         sim_communicators_get(simulation->communicators, communicator, number);
     SimTime before = number == 0 ? 0 : collective[-1].end;
     Lane *lane = &replay->lanes[instruction->stream];
-    if (collective->end == SIM_TIME_NEVER) {
-        return false;
+    lane->is_stuck |= collective->end == SIM_TIME_NEVER;
+    if (lane->is_stuck) {
+        return;
     }
     SimSpan span = {
         .start = collective->start, .end = collective->end, .wire_bytes = collective->wire_bytes};
