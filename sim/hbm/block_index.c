@@ -82,18 +82,21 @@ static uint64_t key_size(const SimBlockIndex *index, const SimBlock *block)
     return index->order == SIM_BLOCK_INDEX_BY_SIZE ? block->size : 0;
 }
 
-/* The first entry from FROM on that is >= the key. */
+/* The first entry from FROM on that is >= the key. Without branches on keys: which way a search
+ * goes cannot be predicted, and a wrong guess costs more than the search. */
 static unsigned find_entry(const SimBlockIndexNode *node, unsigned from, uint64_t size,
                            uint64_t address)
 {
     unsigned n = node->count - from;
 
     while (n > 0) {
-        unsigned half = n / 2;
-        const Entry *entry = &node->entries[from + half];
-        bool is_less = entry->size < size || (entry->size == size && entry->address < address);
-        from = is_less ? from + half + 1 : from;
-        n = is_less ? n - half - 1 : half;
+        const unsigned half = (n + 1) / 2;
+        const Entry *entry = &node->entries[from + half - 1];
+        const unsigned is_less =
+            (unsigned)(entry->size < size) |
+            ((unsigned)(entry->size == size) & (unsigned)(entry->address < address));
+        from += half & -is_less;
+        n -= half;
     }
     return from;
 }
