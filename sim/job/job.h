@@ -39,10 +39,23 @@ typedef struct SimReshard {
 
 /* One unit: one fully_shard call on one module, or on the modules of one list. */
 typedef struct SimJobUnit {
-    char *name;       /* module path, "root", members joined with "+" */
-    GArray *modules;  /* of uint32_t: module indices */
+    char *name;      /* module path, "root", members joined with "+" */
+    GArray *modules; /* of uint32_t: module indices */
     SimReshard reshard_after_forward;
+    /* FSDPModule.set_modules_to_forward_prefetch and ..._backward_prefetch: of uint32_t, units;
+     * NULL = not called (backward: the unit whose forward ended just before). */
+    GArray *forward_prefetch, *backward_prefetch;
+    bool stays_sharded_in_backward; /* set_unshard_in_backward(False) */
 } SimJobUnit;
+
+/* Flags that a script may change from one microbatch to the next. */
+typedef enum SimJobFlag {
+    SIM_FLAG_GRADIENT_SYNC,          /* set_requires_gradient_sync */
+    SIM_FLAG_ALL_REDUCE,             /* set_requires_all_reduce */
+    SIM_FLAG_LAST_BACKWARD,          /* set_is_last_backward */
+    SIM_FLAG_RESHARD_AFTER_BACKWARD, /* set_reshard_after_backward */
+    SIM_FLAG_RESHARD_AFTER_FORWARD,  /* set_reshard_after_forward */
+} SimJobFlag;
 
 typedef enum SimJobActionKind {
     SIM_ACTION_FORWARD,
@@ -50,23 +63,40 @@ typedef enum SimJobActionKind {
     SIM_ACTION_CLIP,
     SIM_ACTION_OPTIMIZER,
     SIM_ACTION_ZERO_GRAD,
+    SIM_ACTION_SET,      /* FLAG of UNIT to VALUE */
+    SIM_ACTION_RESHARD,  /* FSDPModule.reshard of UNIT */
+    SIM_ACTION_UNSHARD,  /* FSDPModule.unshard(async_op=True) of UNIT */
+    SIM_ACTION_EVALUATE, /* a forward without gradients */
 } SimJobActionKind;
 
 typedef struct SimJobAction {
     SimJobActionKind kind;
     uint32_t microbatch; /* forward, backward */
+    uint32_t unit;       /* set, reshard, unshard; SIM_MODEL_NONE = all units */
+    SimJobFlag flag;     /* set */
+    bool value;          /* set */
 } SimJobAction;
 
 typedef struct SimJob {
     SimApi api;
-    uint32_t ranks;        /* of the whole job */
-    uint32_t shard_size;   /* ranks of one shard group; = ranks without replication */
+    uint32_t ranks;      /* of the whole job */
+    uint32_t shard_size; /* ranks of one shard group; = ranks without replication */
     SimMixedPrecision precision;
     SimDtype store_dtype;
-    GArray *units;         /* of SimJobUnit, in call order: bottom-up, the root last */
-    GArray *actions;       /* of SimJobAction: one training step */
+    GArray *units;   /* of SimJobUnit, in call order: bottom-up, the root last */
+    GArray *actions; /* of SimJobAction: one training step */
     uint32_t steps;
     uint64_t sequence, batch;
+    bool has_replicate_mesh;               /* a mesh (replicate, shard), even of one replica */
+    uint32_t reduce_scatter_input_buffers; /* set_reduce_scatter_max_input_buffers; 0 = 1 */
+    bool has_reduce_scatter_group;         /* set_separate_reduce_scatter_group */
+    bool reduces_unused_parameters;        /* set_reduce_scatter_unused_params */
+    bool has_post_optim_event;             /* set_post_optim_event after every optimizer step */
+    bool unshards_async;                   /* _set_unshard_async_op */
+    bool forces_sum_reduction;             /* set_force_sum_reduction_for_comms */
+    double gradient_divide_factor;         /* set_gradient_divide_factor; 0 = all ranks */
+    GArray *ignored_parameters; /* of uint32_t, model parameters: ignored_params; NULL = none */
+    GArray *uncast_parameters; /* of uint32_t: param_dtype_override_fn keeps them as stored; NULL */
 } SimJob;
 
 /* Resolves SETTINGS against MODEL. Errors SCHEMA, RANGE, UNSUPPORTED, each naming the option. */
