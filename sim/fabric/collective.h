@@ -18,6 +18,7 @@
 #pragma once
 
 #include "base/units.h"
+#include "fabric/volume.h"
 #include "hardware/cluster.h"
 
 #include <stdbool.h>
@@ -29,14 +30,8 @@ typedef struct SimGroupShape {
     uint32_t nodes;             /* nodes that hold at least one */
     uint32_t max_ranks_in_node; /* of the fullest one */
     uint32_t min_ranks_in_node; /* of the emptiest that holds one */
+    uint32_t nics;              /* next to its GPUs in a node, the fewest */
 } SimGroupShape;
-
-/* An amount of data: bytes and 10^-12 bytes (below 10^12). At R bytes a second exactly R of the
- * latter move in a picosecond, so that no rounding ever adds up. */
-typedef struct SimVolume {
-    uint64_t bytes;
-    uint64_t picobytes;
-} SimVolume;
 
 typedef struct SimCollectiveRequest {
     SimCommOperation operation;
@@ -54,6 +49,10 @@ typedef struct SimCollectiveCost {
     uint64_t rate;       /* bytes a second it reaches alone */
     uint64_t wire_bytes; /* sent by each rank, rounded up */
 } SimCollectiveCost;
+
+/* The NICs of its node that are next to RANK's GPU, FIRST to END - 1: at least one, which GPUs
+ * share where there are fewer NICs than GPUs. */
+void sim_collective_nics(const SimCluster *cluster, uint32_t rank, uint32_t *first, uint32_t *end);
 
 /* Members in any order; each below cluster->gpus. O(count log count). */
 SimGroupShape sim_collective_shape(const SimCluster *cluster, const uint32_t *ranks,

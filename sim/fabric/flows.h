@@ -3,17 +3,21 @@
  * Flows in virtual time: each waits out its latency, then moves its volume at the rate that max-min
  * sharing gives it, which changes whenever another flow of its links begins or ends.
  *
+ * A flow's id is its communicator's number: the caller chooses it, and an id runs once at a time.
  * Who uses it keeps one event in its queue for the whole fabric:
  *
- *     id = sim_flows_start(flows, now, &cost, route);     any number, then
- *     push an event at sim_flows_next_time(flows)          if that has become earlier or later
+ *     sim_flows_start(flows, now, id, &cost, route);        any number, then
+ *     push an event at sim_flows_next_time(flows)           if that is another time than before
  *
  *     at that event, if its time is still sim_flows_next_time():
- *     while (sim_flows_finish(flows, now, &id)) ... the collective `id` is complete
+ *     while (sim_flows_finish(flows, now, &id)) ...         the collective of `id` is complete
+ *     and push the next event as above (a latency part may have ended, and nothing be complete)
  *
  * Flows finish in ascending order of id within an instant. Remaining volume is updated only when a
- * rate changes, exactly (in 10^-12 bytes), and only flows that share a link, directly or through
- * others, are solved again.
+ * rate changes, exactly (fabric/volume.h), once an instant, and only flows that share a link with
+ * one that came or went, directly or through others, are solved again. The event of a completion
+ * that moved is not looked for: each flow counts its own, and an old one is dropped when it comes
+ * up.
  *
  * That collectives of one communicator follow each other, and that one starts when its last member
  * arrives, is up to who uses it (sim/rank).
@@ -36,10 +40,9 @@ SimFlows *sim_flows_new(const uint64_t *capacities, size_t links);
 void sim_flows_free(SimFlows *flows);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFlows, sim_flows_free)
 
-/* Starts a flow at NOW (not before the last call's). ROUTE is copied. Returns its id: ids of
- * finished flows are used again, the smallest first. */
-uint32_t sim_flows_start(SimFlows *flows, SimTime now, const SimCollectiveCost *cost,
-                         SimRoute route);
+/* Starts flow ID at NOW, which is not before any earlier call's. ROUTE is copied. */
+void sim_flows_start(SimFlows *flows, SimTime now, uint32_t id, const SimCollectiveCost *cost,
+                     SimRoute route);
 
 /* When something happens next (a latency part ends, a flow completes), or SIM_TIME_NEVER. Solves
  * the rates if flows came or went since. */

@@ -12,7 +12,7 @@
  * once into and out of each node, spread evenly over the NICs next to its GPUs: weight 1/NICs each.
  *
  * Folding: communicators that nothing distinguishes run as one flow. The caller gives them the same
- * flow number; their weights on a link add up.
+ * flow number; the weights of those that share a physical link add up there.
  */
 #pragma once
 
@@ -38,9 +38,9 @@ typedef struct SimRoute {
 
 typedef struct SimLinks SimLinks;
 
-/* FLOWS is how many flow classes the groups name. Every rank must be below cluster->gpus. Ranks of
- * a flow class must cross as many links of a kind in each of its groups (the first group's route is
- * the class's). Time O(r log r) in the sum r of the ranks. */
+/* FLOWS is how many flow classes the groups name. Every rank must be below cluster->gpus. A group
+ * of one rank crosses nothing. A flow is held back by all links that any of its groups crosses.
+ * Time O(r log r) in the sum r of the groups' ranks, memory O(r) while it runs. */
 SimLinks *sim_links_new(const SimCluster *cluster, const SimLinkGroup *groups, size_t n_groups,
                         size_t flows);
 void sim_links_free(SimLinks *links);

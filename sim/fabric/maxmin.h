@@ -47,7 +47,7 @@ SimMaxmin *sim_maxmin_new(void);
 void sim_maxmin_free(SimMaxmin *maxmin);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimMaxmin, sim_maxmin_free)
 
-/* Fills RATE [flows]. A rate is at least 1. */
+/* Fills RATE [flows]. A rate is at least 1, even where a link has less for each of its flows. */
 void sim_maxmin_compute(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint64_t *rate);
 
 /* True if RATE satisfies the guarantee above: for tests. O(crossings). */

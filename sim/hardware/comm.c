@@ -7,6 +7,7 @@
 
 #define SCHEMA "fsdpsim.comm/1"
 #define LONGEST_US 1e6
+#define MOST_CHANNELS 64 /* NCCL's MAXCHANNELS */
 
 static const char *const operation_names[] = {"all_gather", "reduce_scatter", "all_reduce",
                                               "broadcast", NULL};
@@ -68,7 +69,7 @@ static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GEr
                                        "hop_us",    "extra_us", "rate",       "copy_rate",
                                        "ramp_us",   "source",   NULL};
     unsigned operation, protocol;
-    int64_t from_ranks;
+    int64_t from_ranks, channels = 0;
     const char *rate, *source;
     if (!sim_json_check_keys(object, path, keys, error) ||
         !get_choice(object, path, "operation", operation_names, &operation, error) ||
@@ -83,6 +84,10 @@ static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GEr
         !get_rate(object, path, "copy_rate", &row->copy_rate, error) ||
         !sim_json_get_string(object, path, "source", &source, error))
         return false;
+    if (sim_json_has(object, "channels") &&
+        !sim_json_get_int64(object, path, "channels", 1, MOST_CHANNELS, &channels, error))
+        return false;
+    row->channels = (uint32_t)channels;
     row->operation = (SimCommOperation)operation;
     row->protocol = (SimCommProtocol)protocol;
     row->from_ranks = (uint32_t)from_ranks;
@@ -155,8 +160,9 @@ static bool check_complete(const SimComm *comm, const char *path, GError **error
 static bool read_channels(SimComm *comm, const cJSON *json, const char *path, GError **error)
 {
     int64_t node, network;
-    if (!sim_sourced_value_get_count(json, path, "node_channels", 0, 64, &node, error) ||
-        !sim_sourced_value_get_count(json, path, "network_channels", 0, 64, &network, error) ||
+    if (!sim_sourced_value_get_count(json, path, "node_channels", 0, MOST_CHANNELS, &node, error) ||
+        !sim_sourced_value_get_count(json, path, "network_channels", 0, MOST_CHANNELS, &network,
+                                     error) ||
         !sim_sourced_value_get_bytes(json, path, "channel_bytes", &comm->channel_bytes, error))
         return false;
     comm->node_channels = (uint32_t)node;

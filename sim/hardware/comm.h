@@ -49,7 +49,8 @@ typedef struct SimCommRow {
     double extra_us;
     double rate;
     double copy_rate;
-    double ramp_us; /* a square root of 1000 bytes */
+    double ramp_us;    /* a square root of 1000 bytes */
+    uint32_t channels; /* 0 = the set's node_channels */
 } SimCommRow;
 
 /* One protocol of rings that cross the network. rate 0 = no limit but the links'. */
