@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs written down call by call, as a script would: fully_shard_new, then fully_shard for every
+ * call. Freed with fully_shard_free.
+ */
+#pragma once
+
+#include "job/job.h"
+
+#include <glib.h>
+
+static inline void fully_shard_clear_unit(void *data)
+{
+    SimJobUnit *unit = data;
+    g_free(unit->name);
+    g_array_unref(unit->modules);
+}
+
+/* bf16 parameters, f32 reduction and storage; a step is forward, backward, step, zero_grad. */
+static inline SimJob *fully_shard_new(uint32_t ranks, uint32_t steps)
+{
+    SimJob *job = g_new0(SimJob, 1);
+    job->ranks = ranks;
+    job->shard_size = ranks;
+    job->precision = (SimMixedPrecision){SIM_DTYPE_BF16, SIM_DTYPE_F32};
+    job->store_dtype = SIM_DTYPE_F32;
+    job->units = g_array_new(FALSE, TRUE, sizeof(SimJobUnit));
+    g_array_set_clear_func(job->units, fully_shard_clear_unit);
+    job->actions = g_array_new(FALSE, TRUE, sizeof(SimJobAction));
+    job->steps = steps;
+    static const SimJobActionKind KINDS[] = {SIM_ACTION_FORWARD, SIM_ACTION_BACKWARD,
+                                             SIM_ACTION_OPTIMIZER, SIM_ACTION_ZERO_GRAD};
+    for (size_t i = 0; i < G_N_ELEMENTS(KINDS); i++) {
+        SimJobAction action = {.kind = KINDS[i]};
+        g_array_append_val(job->actions, action);
+    }
+    return job;
+}
+
+/* fully_shard of one module, or with "a+b" of several. */
+static inline void fully_shard(SimJob *job, const SimModel *model, const char *modules,
+                               SimReshard reshard)
+{
+    SimJobUnit unit = {
+        .name = g_strdup(modules[0] == '\0' ? "root" : modules),
+        .modules = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
+        .reshard_after_forward = reshard,
+    };
+    g_auto(GStrv) paths = g_strsplit(modules, "+", -1);
+    for (size_t i = 0; paths[i] != NULL || i == 0; i++) {
+        uint32_t module = sim_model_find_module(model, paths[i] == NULL ? "" : paths[i]);
+        g_assert(module != SIM_MODEL_NONE);
+        g_array_append_val(unit.modules, module);
+    }
+    g_array_append_val(job->units, unit);
+}
+
+static inline void fully_shard_blocks(SimJob *job, const SimModel *model, SimReshard reshard)
+{
+    for (uint32_t i = 0; i < model->blocks->len; i++) {
+        uint32_t block = g_array_index(model->blocks, uint32_t, i);
+        fully_shard(job, model, sim_model_module(model, block)->path, reshard);
+    }
+}
+
+/* Blocks, then the root with all the rest. */
+static inline void fully_shard_base(SimJob *job, const SimModel *model, SimReshard reshard)
+{
+    fully_shard_blocks(job, model, reshard);
+    fully_shard(job, model, "", reshard);
+}
+
+/* torchtitan's grouping: embedding, blocks, norm with head (LAST_RESHARD), root without parameters.
+ */
+static inline void fully_shard_titan(SimJob *job, const SimModel *model, SimReshard reshard,
+                                     SimReshard last_reshard)
+{
+    fully_shard(job, model, "tok_embeddings", reshard);
+    fully_shard_blocks(job, model, reshard);
+    fully_shard(job, model, "norm+output", last_reshard);
+    fully_shard(job, model, "", reshard);
+}
+
+static inline void fully_shard_free(SimJob *job)
+{
+    g_array_unref(job->units);
+    g_array_unref(job->actions);
+    g_free(job);
+}
