@@ -53,8 +53,8 @@ void sim_maxmin_free(SimMaxmin *maxmin)
 
 static void reserve(SimMaxmin *maxmin, const SimMaxminProblem *problem)
 {
-    if (problem->links > maxmin->n_links) {
-        size_t n = maxmin->n_links = 2 * problem->links;
+    if (problem->links >= maxmin->n_links) {
+        size_t n = maxmin->n_links = 2 * problem->links + 1;
         maxmin->left = g_renew(uint64_t, maxmin->left, n);
         maxmin->usage = g_renew(uint64_t, maxmin->usage, n);
         maxmin->first = g_renew(uint32_t, maxmin->first, n + 1);

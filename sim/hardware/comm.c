@@ -67,7 +67,7 @@ static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GEr
 {
     static const char *const keys[] = {"operation", "protocol", "from_ranks", "base_us",
                                        "hop_us",    "extra_us", "rate",       "copy_rate",
-                                       "ramp_us",   "source",   NULL};
+                                       "ramp_us",   "channels", "source",     NULL};
     unsigned operation, protocol;
     int64_t from_ranks, channels = 0;
     const char *rate, *source;
