@@ -4,6 +4,7 @@
 #include "fsdp/fsdp2_backward.h"
 #include "fsdp/fsdp2_context.h"
 #include "fsdp/fsdp2_forward.h"
+#include "fsdp/fsdp2_unshard.h"
 #include "fsdp/optimizer.h"
 #include "fsdp/units.h"
 
@@ -135,8 +136,51 @@ static void start_unit(SimFsdp2Context *context, SimFsdp2State *state)
 void sim_fsdp2_start(SimFsdp2 *fsdp)
 {
     for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
-        start_unit(fsdp->context, &fsdp->context->states[u]);
+        start_unit(fsdp->context, &fsdp->context->states[fsdp->units->traversal[u]]);
     sim_fsdp2_context_enter(fsdp->context, SIM_MODEL_NONE);
+}
+
+static void set_unit_flag(SimFsdp2State *state, SimJobFlag flag, bool value)
+{
+    switch (flag) {
+    case SIM_FLAG_GRADIENT_SYNC:
+        state->reduces_gradients = value;
+        break;
+    case SIM_FLAG_ALL_REDUCE:
+        state->all_reduces_gradients = value;
+        break;
+    case SIM_FLAG_RESHARD_AFTER_BACKWARD:
+        state->reshards_after_backward = value;
+        break;
+    case SIM_FLAG_RESHARD_AFTER_FORWARD:
+        state->reshard_after_forward.kind = value ? SIM_RESHARD_TRUE : SIM_RESHARD_FALSE;
+        break;
+    case SIM_FLAG_LAST_BACKWARD:
+        break;
+    }
+}
+
+void sim_fsdp2_set_flag(SimFsdp2 *fsdp, uint32_t unit, SimJobFlag flag, bool value)
+{
+    if (flag == SIM_FLAG_LAST_BACKWARD)
+        fsdp->context->is_last_backward = value;
+    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+        if (unit == SIM_MODEL_NONE || unit == u)
+            set_unit_flag(&fsdp->context->states[u], flag, value);
+}
+
+void sim_fsdp2_reshard(SimFsdp2 *fsdp, uint32_t unit)
+{
+    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+        if (unit == SIM_MODEL_NONE || unit == u)
+            sim_fsdp2_unshard_reshard(fsdp->context, &fsdp->context->states[u]);
+}
+
+void sim_fsdp2_unshard(SimFsdp2 *fsdp, uint32_t unit)
+{
+    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+        if (unit == SIM_MODEL_NONE || unit == u)
+            sim_fsdp2_unshard_start(fsdp->context, &fsdp->context->states[u]);
 }
 
 void sim_fsdp2_finish_backward(SimFsdp2 *fsdp)

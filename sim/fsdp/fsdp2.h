@@ -27,8 +27,16 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2, sim_fsdp2_free)
 /* For sim_autograd_new; user_data is FSDP. */
 SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp);
 
-/* Shards of all parameters, unit by unit in call order, and what fills them. */
+/* Shards of all parameters, unit by unit in the order of root.modules() (as to_empty does after
+ * wrapping on the meta device), and what fills them. */
 void sim_fsdp2_start(SimFsdp2 *fsdp);
+
+/* The set_* calls: UNIT, or SIM_MODEL_NONE for all units. */
+void sim_fsdp2_set_flag(SimFsdp2 *fsdp, uint32_t unit, SimJobFlag flag, bool value);
+
+/* FSDPModule.reshard() and .unshard(async_op=True). */
+void sim_fsdp2_reshard(SimFsdp2 *fsdp, uint32_t unit);
+void sim_fsdp2_unshard(SimFsdp2 *fsdp, uint32_t unit);
 
 /* The root's final callback, after backward() has walked the graph. */
 void sim_fsdp2_finish_backward(SimFsdp2 *fsdp);

@@ -231,9 +231,10 @@ static void keep_partial(SimFsdp2Context *context, SimFsdp2State *state, uint32_
         sim_plan_free_buffer(plan, output);
 }
 
+/* A Python list drops its items from its end. */
 static void free_gradients(SimFsdp2Context *context, SimFsdp2State *state)
 {
-    for (uint32_t i = 0; i < state->unit->parameters->len; i++)
+    for (uint32_t i = state->unit->parameters->len; i-- > 0;)
         if (has_gradient(state, i))
             sim_plan_free_buffer(context->plan, state->parameters[i].gradient);
 }

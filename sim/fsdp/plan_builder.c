@@ -33,6 +33,21 @@ static void run_action(SimPlan *plan, SimFsdp2 *fsdp, SimAutograd *autograd,
         context->phase = SIM_PHASE_ZERO_GRAD;
         sim_fsdp2_zero_grad(fsdp);
         break;
+    case SIM_ACTION_SET:
+        sim_fsdp2_set_flag(fsdp, action->unit, action->flag, action->value);
+        break;
+    case SIM_ACTION_RESHARD:
+        sim_fsdp2_reshard(fsdp, action->unit);
+        break;
+    case SIM_ACTION_UNSHARD:
+        context->phase = SIM_PHASE_FORWARD;
+        sim_fsdp2_unshard(fsdp, action->unit);
+        break;
+    case SIM_ACTION_EVALUATE:
+        context->phase = SIM_PHASE_EVALUATION;
+        sim_autograd_forward(autograd, action->microbatch, false);
+        sim_autograd_drop_loss(autograd, action->microbatch);
+        break;
     }
 }
 

@@ -46,6 +46,8 @@ typedef struct SimJobUnit {
      * NULL = not called (backward: the unit whose forward ended just before). */
     GArray *forward_prefetch, *backward_prefetch;
     bool stays_sharded_in_backward; /* set_unshard_in_backward(False) */
+    bool forces_sum_reduction;      /* set_force_sum_reduction_for_comms */
+    double gradient_divide_factor;  /* set_gradient_divide_factor; 0 = all ranks */
 } SimJobUnit;
 
 /* Flags that a script may change from one microbatch to the next. */
@@ -93,8 +95,7 @@ typedef struct SimJob {
     bool reduces_unused_parameters;        /* set_reduce_scatter_unused_params */
     bool has_post_optim_event;             /* set_post_optim_event after every optimizer step */
     bool unshards_async;                   /* _set_unshard_async_op */
-    bool forces_sum_reduction;             /* set_force_sum_reduction_for_comms */
-    double gradient_divide_factor;         /* set_gradient_divide_factor; 0 = all ranks */
+    bool keeps_unsharded_storage;          /* set_keep_unsharded_storage */
     GArray *ignored_parameters; /* of uint32_t, model parameters: ignored_params; NULL = none */
     GArray *uncast_parameters; /* of uint32_t: param_dtype_override_fn keeps them as stored; NULL */
 } SimJob;

@@ -47,7 +47,8 @@ static inline void fully_shard(SimJob *job, const SimModel *model, const char *m
         .reshard_after_forward = reshard,
     };
     g_auto(GStrv) paths = g_strsplit(modules, "+", -1);
-    for (size_t i = 0; paths[i] != NULL || i == 0; i++) {
+    size_t count = MAX(g_strv_length(paths), 1); /* splitting "" gives no part */
+    for (size_t i = 0; i < count; i++) {
         uint32_t module = sim_model_find_module(model, paths[i] == NULL ? "" : paths[i]);
         g_assert(module != SIM_MODEL_NONE);
         g_array_append_val(unit.modules, module);
