@@ -13,7 +13,8 @@
 typedef struct Entry {
     uint64_t size;
     uint64_t address;
-    void *item; /* leaf: SimBlock; above: the node whose keys are >= this one (entry 0: any) */
+    void *
+        item; /* leaf: SimBlock; above: the node of the keys from here on, for entry 0 also below */
 } Entry;
 
 struct SimBlockIndexNode {
@@ -210,10 +211,6 @@ static void balance_nodes(SimBlockIndex *index, SimBlockIndexNode *left, SimBloc
     Entry *separator = &left->parent->entries[right_position];
     const unsigned total = left->count + right->count;
 
-    if (!right->is_leaf) { /* its entry 0 is about to need a bound of its own */
-        right->entries[0].size = separator->size;
-        right->entries[0].address = separator->address;
-    }
     if (total <= CAPACITY - MIN_COUNT) {
         move_entries(right, left, right->count, true);
         if (left->is_leaf) {
@@ -349,6 +346,8 @@ static size_t check_node(const SimBlockIndex *index, const SimBlockIndexNode *no
         } else {
             const SimBlockIndexNode *child = entry->item;
             g_assert(child->parent == node);
+            g_assert(i > 0 || low == NULL ||
+                     (!is_key_less(entry, low) && !is_key_less(low, entry)));
             n += check_node(index, child, i == 0 ? low : entry, after);
         }
     }
