@@ -76,7 +76,7 @@ typedef struct SimJobAction {
     uint32_t microbatch; /* forward, backward */
     uint32_t unit;       /* set, reshard, unshard; SIM_MODEL_NONE = all units */
     SimJobFlag flag;     /* set */
-    bool value;          /* set */
+    bool value;          /* set; zero_grad: set_to_none=False, gradients are kept and filled */
 } SimJobAction;
 
 typedef struct SimJob {
@@ -87,6 +87,7 @@ typedef struct SimJob {
     SimDtype store_dtype;
     GArray *units;   /* of SimJobUnit, in call order: bottom-up, the root last */
     GArray *actions; /* of SimJobAction: one training step */
+    SimJobOptimizer optimizer;
     uint32_t steps;
     uint64_t sequence, batch;
     bool has_replicate_mesh;               /* a mesh (replicate, shard), even of one replica */
@@ -100,7 +101,24 @@ typedef struct SimJob {
     GArray *uncast_parameters; /* of uint32_t: param_dtype_override_fn keeps them as stored; NULL */
 } SimJob;
 
-/* Resolves SETTINGS against MODEL. Errors SCHEMA, RANGE, UNSUPPORTED, each naming the option. */
+/* A job of RANKS ranks without units and actions, everything else PyTorch's default; what
+ * sim_job_free frees. Units own their name and arrays. */
+SimJob *sim_job_new(uint32_t ranks);
+
+/* Resolves SETTINGS, which are settled (settings.h), against MODEL. Errors IO (a file of --wrap),
+ * SCHEMA, RANGE, each naming the option. O(modules * units).
+ *
+ * --wrap: `block`: embedding, each block, last norm with head, root (torchtitan); `block+root`:
+ * each block, root, which holds the rest: always so where the head is tied, since a parameter
+ * cannot be in two units; `root`; `size:N`: see job_wrap.h; else a file with a module path or
+ * pattern on each line, one unit for each module that it names, then the root.
+ *
+ * --reshard-after-forward: `default`: embedding and blocks are freed, norm with head is kept;
+ * `last-block-kept`: nor the last block; `true`, `false`; `auto`: None everywhere; an integer: the
+ * blocks to so many ranks, the embedding freed, the head kept. Units of a file or by size are
+ * treated as blocks. The root stays at None (kept) but under `--wrap root`, where it takes true,
+ * false or the integer. 1 means false, all ranks mean true (_fsdp_init.py,
+ * _get_post_forward_mesh_info). */
 SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError **error);
 void sim_job_free(SimJob *job);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimJob, sim_job_free)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every setting a user can give to `predict`, by option or by the same key in a JSON file, in one
- * table: name, group, default, accepted values, help. The only place that knows an option's name:
- * the command line's option entries, --help, --config and the summary's `config` are made from it.
+ * Every setting a user can give to `predict`, by option or by the same key (with underscores) in a
+ * JSON file, in one table (settings.c): name, group, default, accepted values, help. The only place
+ * that knows an option's name: the command line's option entries, --help, --config and the
+ * summary's `config` are made from it.
+ *
+ * A new setting is a field here and a line there.
  */
 #pragma once
 
@@ -11,57 +14,78 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+/* Choices: the values of `int` fields, in the order in which the table lists their words; UNSET
+ * where the default depends on the model, the code or the cluster. */
+#define SIM_SETTINGS_UNSET (-1)
 typedef enum SimCode { SIM_CODE_TORCHTITAN, SIM_CODE_TRANSFORMERS } SimCode;
-typedef enum SimNorm { SIM_NORM_BY_CODE, SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
+typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
+typedef enum SimJobOptimizer { SIM_JOB_ADAMW } SimJobOptimizer;
+typedef enum SimZeroGrad { SIM_ZERO_GRAD_TO_NONE, SIM_ZERO_GRAD_KEEP } SimZeroGrad;
+typedef enum SimSwitch { SIM_SWITCH_OFF, SIM_SWITCH_ON } SimSwitch;
+typedef enum SimFold { SIM_FOLD_AUTO, SIM_FOLD_OFF } SimFold;
 
-/* Plain values after parsing; text kept where only a later stage can judge it. */
+/* Plain values after parsing; text (owned) where only a later stage can judge it. */
 typedef struct SimSettings {
     /* job */
-    char *cluster;      /* name, file or string */
-    int64_t gpus;       /* 0 = all of the cluster's string */
-    int64_t sequence;   /* 0 = the model's maximum up to 4096 */
+    int64_t gpus;     /* 0 = all of the cluster's string, 8 of a named cluster */
+    char *cluster;    /* name, file or string */
+    int64_t sequence; /* 0 = the model's maximum up to 4096 */
     int64_t batch, accumulate, steps;
     /* model code */
-    int code; /* SimCode, or -1: by architecture */
-    SimNorm norm;
+    int code; /* SimCode; unset = torchtitan where the architecture exists there */
+    int norm; /* SimNorm; unset = by code */
     /* FSDP */
     char *reshard_after_forward;
     char *wrap;
-    SimDtype param_dtype, reduce_dtype, store_dtype;
+    int param_dtype, reduce_dtype, store_dtype; /* SimDtype */
     /* memory */
-    char *optimizer;
-    char *allocator;    /* PyTorch's syntax */
-    char *hbm;          /* size, "unlimited", or NULL: by the GPU */
+    int optimizer;   /* SimJobOptimizer */
+    int zero_grad;   /* SimZeroGrad */
+    int clip;        /* SimSwitch */
+    char *allocator; /* PyTorch's syntax; "" = its defaults */
+    char *hbm;       /* size or "unlimited"; NULL = by the GPU */
     /* simulation */
-    bool fold;
-    char *ranks;        /* whose rows the CSVs hold; NULL = first of each class */
+    int fold;     /* SimFold */
+    int64_t jobs; /* threads; 0 = all cores */
+    char *ranks;  /* whose rows the CSVs hold: "all", "0-7,64"; NULL = the first of each class */
+
+    uint64_t given; /* which of the table's settings an option gave, by bit */
 } SimSettings;
 
 SimSettings *sim_settings_new(void); /* the defaults */
 void sim_settings_free(SimSettings *settings);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimSettings, sim_settings_free)
 
-/* Sets the setting NAME ("reshard-after-forward"; underscores are the same) from TEXT. WHERE is
- * "--name" or "file: name" in messages. Errors SCHEMA (unknown name or choice, with the nearest),
- * PARSE, RANGE. */
+/* Sets the setting NAME ("reshard-after-forward"; underscores are the same) from TEXT, as an option
+ * does: it wins over files read later. WHERE ("--reshard-after-forward") begins the message. Errors
+ * SCHEMA (unknown name or choice, with the nearest), PARSE, RANGE; SETTINGS is untouched then. */
 bool sim_settings_set(SimSettings *settings, const char *name, const char *text, const char *where,
                       GError **error);
 
-/* Reads a JSON object of settings; given ones win over what SETTINGS holds except where IS_SET says
- * that an option gave it (may be NULL). */
+/* Reads a JSON object of settings from FILE; null is the default. What an option gave stays. Errors
+ * IO, PARSE, SCHEMA, RANGE, with file and key. */
 bool sim_settings_load(SimSettings *settings, const char *file, GError **error);
 
-/* All settings that change the result, with their effective values. Owned by the caller. */
+/* Puts the values that depend on what was loaded in place of unset ones, so that printing shows
+ * them: GPUS of the cluster in use, MAX_POSITIONS of the model, whether torchtitan has its
+ * architecture. Error UNSUPPORTED: settings that do not go together. */
+bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_positions,
+                         bool is_in_torchtitan, GError **error);
+
+/* All settings that change a result, with their values (null = unset), in the table's order: what
+ * sim_settings_load turns into the same settings. Owned by the caller. */
 cJSON *sim_settings_print(const SimSettings *settings);
 
-/* The table, for option entries and help. */
+/* The table, for option entries and help, in the order of help. */
 typedef struct SimSettingInfo {
     const char *name;     /* "reshard-after-forward" */
     const char *group;    /* "job", "model code", "FSDP", "memory", "simulation" */
-    const char *argument; /* "N", "SIZE", or the choices */
+    const char *argument; /* "N", "SIZE", or the choices: "on|off" */
     const char *help;     /* with the default */
 } SimSettingInfo;
 
-const SimSettingInfo *sim_settings_info(size_t *count);
+size_t sim_settings_count(void);
+const SimSettingInfo *sim_settings_info(size_t index);

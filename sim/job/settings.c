@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/settings.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "hbm/allocator_config.h"
+
+#define MOST_RANKS INT64_C(1048576)
+
+typedef enum SettingType {
+    TYPE_INTEGER, /* int64_t; 0 = unset */
+    TYPE_CHOICE,  /* int: FIRST + the word's place in the argument */
+    TYPE_TEXT     /* char *, owned; NULL = unset */
+} SettingType;
+
+/* Judges a text; the error is without a place. */
+typedef bool (*CheckFunc)(const char *text, GError **error);
+
+typedef struct Setting {
+    SimSettingInfo info;
+    SettingType type;
+    size_t offset;
+    const char *fallback; /* NULL = unset */
+    int64_t first, last;  /* integer: range; choice: value of the first word */
+    CheckFunc check;
+} Setting;
+
+static bool check_reshard(const char *text, GError **error);
+static bool check_wrap(const char *text, GError **error);
+static bool check_allocator(const char *text, GError **error);
+static bool check_hbm(const char *text, GError **error);
+static bool check_ranks(const char *text, GError **error);
+
+#define FIELD(field) offsetof(SimSettings, field)
+#define INTEGER(name_, group_, field_, argument_, fallback_, first_, last_, help_)                 \
+    {                                                                                              \
+        .info = {name_, group_, argument_, help_}, .type = TYPE_INTEGER, .offset = FIELD(field_),  \
+        .fallback = fallback_, .first = first_, .last = last_                                      \
+    }
+#define CHOICE(name_, group_, field_, choices_, first_, fallback_, help_)                          \
+    {                                                                                              \
+        .info = {name_, group_, choices_, help_}, .type = TYPE_CHOICE, .offset = FIELD(field_),    \
+        .fallback = fallback_, .first = first_                                                     \
+    }
+#define TEXT(name_, group_, field_, argument_, fallback_, check_, help_)                           \
+    {                                                                                              \
+        .info = {name_, group_, argument_, help_}, .type = TYPE_TEXT, .offset = FIELD(field_),     \
+        .fallback = fallback_, .check = check_                                                     \
+    }
+
+#define JOB "job"
+#define CODE "model code"
+#define FSDP "FSDP"
+#define MEMORY "memory"
+#define SIMULATION "simulation"
+
+/* clang-format off */
+static const Setting settings_table[] = {
+    INTEGER("gpus", JOB, gpus, "N", NULL, 1, MOST_RANKS, "GPUs of the job (default: 8, or all of the cluster's string)"),
+    TEXT("cluster", JOB, cluster, "NAME|FILE|STRING", "h100", NULL, "what it runs on (default: h100)"),
+    INTEGER("seq", JOB, sequence, "N", NULL, 1, INT64_C(1) << 32, "tokens of a sample (default: the model's maximum up to 4096)"),
+    INTEGER("batch", JOB, batch, "N", "1", 1, INT64_C(1) << 32, "samples a GPU in a microbatch (default: 1)"),
+    INTEGER("accumulate", JOB, accumulate, "N", "1", 1, 65536, "microbatches a step (default: 1)"),
+    INTEGER("steps", JOB, steps, "N", "4", 1, 65536, "training steps (default: 4)"),
+    CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
+    CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),
+    TEXT("reshard-after-forward", FSDP, reshard_after_forward, "default|last-block-kept|auto|true|false|N", "default", check_reshard, "which units free their parameters after forward, or keep them on N ranks (default: default)"),
+    CHOICE("param-dtype", FSDP, param_dtype, "f32|bf16|f16", SIM_DTYPE_F32, "bf16", "what parameters are gathered and used in (default: bf16)"),
+    CHOICE("reduce-dtype", FSDP, reduce_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what gradients are reduced in (default: f32)"),
+    CHOICE("store-dtype", FSDP, store_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what shards, gradients and optimizer states are kept in (default: f32)"),
+    TEXT("wrap", FSDP, wrap, "block|block+root|root|size:N|FILE", "block", check_wrap, "which modules are units (default: block)"),
+    CHOICE("optimizer", MEMORY, optimizer, "adamw", SIM_JOB_ADAMW, "adamw", "the optimizer (default: adamw, fused)"),
+    CHOICE("zero-grad", MEMORY, zero_grad, "set-to-none|keep", SIM_ZERO_GRAD_TO_NONE, "set-to-none", "what zero_grad does (default: set-to-none)"),
+    CHOICE("clip", MEMORY, clip, "off|on", SIM_SWITCH_OFF, "on", "clip_grad_norm_ before the optimizer (default: on)"),
+    TEXT("allocator", MEMORY, allocator, "CONF", "", check_allocator, "PYTORCH_ALLOC_CONF (default: PyTorch's)"),
+    TEXT("hbm", MEMORY, hbm, "SIZE|unlimited", NULL, check_hbm, "what the allocator may reserve (default: what the GPU leaves)"),
+    CHOICE("fold", SIMULATION, fold, "auto|off", SIM_FOLD_AUTO, "auto", "simulate one rank of each class, or all (default: auto)"),
+    INTEGER("jobs", SIMULATION, jobs, "N", NULL, 1, 4096, "threads (default: all cores)"),
+    TEXT("ranks", SIMULATION, ranks, "LIST|all", NULL, check_ranks, "whose rows timeline and memory CSV hold (default: the first of each class)"),
+};
+/* clang-format on */
+
+/* Those that change how a run is done but not what comes out; they are not printed. */
+static bool is_free_of_result(const Setting *setting)
+{
+    return strcmp(setting->info.name, "fold") == 0 || strcmp(setting->info.name, "jobs") == 0;
+}
+
+size_t sim_settings_count(void)
+{
+    return G_N_ELEMENTS(settings_table);
+}
+
+const SimSettingInfo *sim_settings_info(size_t index)
+{
+    g_assert(index < G_N_ELEMENTS(settings_table));
+    return &settings_table[index].info;
+}
+
+/* --- judging texts -------------------------------------------------------------------------------
+ */
+
+static bool fail(GError **error, SimError code, const char *expected, const char *text)
+{
+    g_autofree char *quoted = sim_error_quote(text);
+
+    g_set_error(error, SIM_ERROR, (gint)code, "expected %s, found %s", expected, quoted);
+    return false;
+}
+
+static bool check_reshard(const char *text, GError **error)
+{
+    static const char *const words[] = {"default", "last-block-kept", "auto",
+                                        "true",    "false",           NULL};
+
+    if (g_strv_contains(words, text))
+        return true;
+    if (g_ascii_isdigit(*text)) {
+        int64_t ranks;
+        return sim_units_parse_int64(text, 1, MOST_RANKS, &ranks, error);
+    }
+    const char *nearest = sim_error_nearest(text, words);
+    g_autofree char *expected =
+        g_strdup_printf("%s or a number of ranks (nearest: %s)",
+                        "default, last-block-kept, auto, true, false", nearest);
+    return fail(error, SIM_ERROR_SCHEMA, expected, text);
+}
+
+static bool check_wrap(const char *text, GError **error)
+{
+    uint64_t parameters;
+
+    if (*text == '\0')
+        return fail(error, SIM_ERROR_SCHEMA, "block, block+root, root, size:N or a file", text);
+    if (!g_str_has_prefix(text, "size:"))
+        return true;
+    if (!sim_units_parse_count(text + strlen("size:"), &parameters, error))
+        return false;
+    return parameters > 0 || fail(error, SIM_ERROR_RANGE, "a number of parameters above 0", text);
+}
+
+static bool check_allocator(const char *text, GError **error)
+{
+    SimAllocatorConfig config;
+
+    sim_allocator_config_init(&config);
+    return sim_allocator_config_parse(&config, text, error);
+}
+
+static bool check_hbm(const char *text, GError **error)
+{
+    uint64_t bytes;
+
+    if (strcmp(text, "unlimited") == 0)
+        return true;
+    if (!sim_units_parse_bytes(text, &bytes, error)) {
+        g_prefix_error(error, "unlimited, or a size: ");
+        return false;
+    }
+    return bytes > 0 || fail(error, SIM_ERROR_RANGE, "unlimited, or a size above 0", text);
+}
+
+static bool check_ranks(const char *text, GError **error)
+{
+    if (strcmp(text, "all") == 0)
+        return true;
+    g_auto(GStrv) items = g_strsplit(text, ",", -1);
+    for (size_t i = 0; items[i] != NULL; i++) {
+        g_auto(GStrv) ends = g_strsplit(items[i], "-", 2);
+        int64_t first, last;
+        if (ends[0] == NULL)
+            return fail(error, SIM_ERROR_PARSE, "all, or ranks as in 0-7,64", text);
+        if (!sim_units_parse_int64(ends[0], 0, MOST_RANKS - 1, &first, error) ||
+            !sim_units_parse_int64(ends[1] != NULL ? ends[1] : ends[0], first, MOST_RANKS - 1,
+                                   &last, error)) {
+            g_prefix_error(error, "all, or ranks as in 0-7,64: ");
+            return false;
+        }
+    }
+    return *text != '\0' || fail(error, SIM_ERROR_PARSE, "all, or ranks as in 0-7,64", text);
+}
+
+/* --- one setting ---------------------------------------------------------------------------------
+ */
+
+static void *field_of(const SimSettings *settings, const Setting *setting)
+{
+    return (char *)settings + setting->offset;
+}
+
+static void unset(SimSettings *settings, const Setting *setting)
+{
+    void *field = field_of(settings, setting);
+
+    switch (setting->type) {
+    case TYPE_INTEGER:
+        *(int64_t *)field = 0;
+        break;
+    case TYPE_CHOICE:
+        *(int *)field = SIM_SETTINGS_UNSET;
+        break;
+    case TYPE_TEXT:
+        g_clear_pointer((char **)field, g_free);
+        break;
+    }
+}
+
+static bool parse_choice(const Setting *setting, const char *text, const char *where, int *value,
+                         GError **error)
+{
+    g_auto(GStrv) words = g_strsplit(setting->info.argument, "|", -1);
+
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(words[i], text) == 0) {
+            *value = (int)setting->first + i;
+            return true;
+        }
+    }
+    sim_error_set_unknown(error, where, "value", text, (const char *const *)words);
+    return false;
+}
+
+static bool parse(SimSettings *settings, const Setting *setting, const char *text,
+                  const char *where, GError **error)
+{
+    void *field = field_of(settings, setting);
+    bool is_good = true;
+
+    switch (setting->type) {
+    case TYPE_INTEGER:
+        is_good = sim_units_parse_int64(text, setting->first, setting->last, field, error);
+        break;
+    case TYPE_CHOICE:
+        return parse_choice(setting, text, where, field, error);
+    case TYPE_TEXT:
+        is_good = setting->check == NULL || setting->check(text, error);
+        if (is_good) {
+            g_free(*(char **)field);
+            *(char **)field = g_strdup(text);
+        }
+        break;
+    }
+    if (!is_good)
+        g_prefix_error(error, "%s: ", where);
+    return is_good;
+}
+
+static void set_default(SimSettings *settings, const Setting *setting)
+{
+    unset(settings, setting);
+    if (setting->fallback != NULL) {
+        bool is_good = parse(settings, setting, setting->fallback, setting->info.name, NULL);
+        g_assert(is_good);
+    }
+}
+
+static bool is_same_name(const char *name, const char *other)
+{
+    while (*name != '\0' && (*name == *other || (*name == '-' && *other == '_'))) {
+        name++;
+        other++;
+    }
+    return *name == *other;
+}
+
+static const Setting *find_setting(const char *name)
+{
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++) {
+        if (is_same_name(settings_table[i].info.name, name))
+            return &settings_table[i];
+    }
+    return NULL;
+}
+
+static uint64_t bit_of(const Setting *setting)
+{
+    G_STATIC_ASSERT(G_N_ELEMENTS(settings_table) <= 64);
+    return UINT64_C(1) << (setting - settings_table);
+}
+
+/* --- all of them ---------------------------------------------------------------------------------
+ */
+
+SimSettings *sim_settings_new(void)
+{
+    SimSettings *settings = g_new0(SimSettings, 1);
+
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++)
+        set_default(settings, &settings_table[i]);
+    return settings;
+}
+
+void sim_settings_free(SimSettings *settings)
+{
+    if (settings == NULL)
+        return;
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++)
+        unset(settings, &settings_table[i]);
+    g_free(settings);
+}
+
+bool sim_settings_set(SimSettings *settings, const char *name, const char *text, const char *where,
+                      GError **error)
+{
+    const Setting *setting = find_setting(name);
+
+    if (setting == NULL) {
+        const char *names[G_N_ELEMENTS(settings_table) + 1] = {NULL};
+        for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++)
+            names[i] = settings_table[i].info.name;
+        sim_error_set_unknown(error, where, "setting", name, names);
+        return false;
+    }
+    if (!parse(settings, setting, text, where, error))
+        return false;
+    settings->given |= bit_of(setting);
+    return true;
+}
+
+/* "reshard-after-forward" -> "reshard_after_forward". */
+static char *key_of(const Setting *setting)
+{
+    return g_strdelimit(g_strdup(setting->info.name), "-", '_');
+}
+
+/* The text that an option would have for a JSON value; NULL if there is none. */
+static char *text_of(const Setting *setting, const cJSON *value)
+{
+    double number = cJSON_GetNumberValue(value);
+
+    if (cJSON_IsString(value))
+        return g_strdup(value->valuestring);
+    if (cJSON_IsBool(value)) {
+        bool is_switch = setting->type == TYPE_CHOICE;
+        return g_strdup(cJSON_IsTrue(value) ? (is_switch ? "on" : "true")
+                                            : (is_switch ? "off" : "false"));
+    }
+    /* Above 2^53 a double is no longer that very integer. */
+    if (cJSON_IsNumber(value) && number >= -9007199254740992.0 && number <= 9007199254740992.0) {
+        int64_t whole = (int64_t)number;
+        if (!((double)whole < number) && !((double)whole > number))
+            return g_strdup_printf("%" G_GINT64_FORMAT, whole);
+    }
+    return NULL;
+}
+
+static bool load_member(SimSettings *settings, const Setting *setting, const cJSON *object,
+                        const char *file, GError **error)
+{
+    g_autofree char *key = key_of(setting);
+    g_autofree char *where = g_strdup_printf("%s: %s", file, key);
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    if (value == NULL || (settings->given & bit_of(setting)) != 0)
+        return true;
+    if (cJSON_IsNull(value)) {
+        set_default(settings, setting);
+        return true;
+    }
+    g_autofree char *text = text_of(setting, value);
+    if (text == NULL) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s: expected %s", where,
+                    setting->type == TYPE_INTEGER ? "a whole number" : setting->info.argument);
+        return false;
+    }
+    return parse(settings, setting, text, where, error);
+}
+
+bool sim_settings_load(SimSettings *settings, const char *file, GError **error)
+{
+    g_autoptr(cJSON) object = sim_json_load(file, error);
+    g_auto(GStrv) keys = g_new0(char *, G_N_ELEMENTS(settings_table) + 1);
+
+    if (object == NULL)
+        return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++)
+        keys[i] = key_of(&settings_table[i]);
+    if (!sim_json_check_keys(object, file, (const char *const *)keys, error))
+        return false;
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++) {
+        if (!load_member(settings, &settings_table[i], object, file, error))
+            return false;
+    }
+    return true;
+}
+
+bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_positions,
+                         bool is_in_torchtitan, GError **error)
+{
+    settings->gpus = (int64_t)gpus;
+    if (settings->sequence == 0)
+        settings->sequence = (int64_t)MIN(max_positions, 4096);
+    if (settings->code == SIM_SETTINGS_UNSET)
+        settings->code = is_in_torchtitan ? SIM_CODE_TORCHTITAN : SIM_CODE_TRANSFORMERS;
+    if (settings->norm == SIM_SETTINGS_UNSET)
+        settings->norm =
+            settings->code == SIM_CODE_TORCHTITAN ? SIM_NORM_FUSED : SIM_NORM_COMPOSITE;
+    if (settings->code == SIM_CODE_TRANSFORMERS && settings->norm == SIM_NORM_FUSED) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--norm fused: transformers writes its norms with separate operators; expected "
+                    "composite");
+        return false;
+    }
+    return true;
+}
+
+static cJSON *print_choice(const Setting *setting, int value)
+{
+    g_auto(GStrv) words = g_strsplit(setting->info.argument, "|", -1);
+
+    return value == SIM_SETTINGS_UNSET ? cJSON_CreateNull()
+                                       : cJSON_CreateString(words[value - (int)setting->first]);
+}
+
+cJSON *sim_settings_print(const SimSettings *settings)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    for (size_t i = 0; i < G_N_ELEMENTS(settings_table); i++) {
+        const Setting *setting = &settings_table[i];
+        const void *field = field_of(settings, setting);
+        g_autofree char *key = key_of(setting);
+        cJSON *value = NULL;
+        if (is_free_of_result(setting))
+            continue;
+        if (setting->type == TYPE_CHOICE)
+            value = print_choice(setting, *(const int *)field);
+        else if (setting->type == TYPE_INTEGER && *(const int64_t *)field != 0)
+            value = cJSON_CreateNumber((double)*(const int64_t *)field);
+        else if (setting->type == TYPE_TEXT && *(char *const *)field != NULL)
+            value = cJSON_CreateString(*(char *const *)field);
+        cJSON_AddItemToObject(object, key, value != NULL ? value : cJSON_CreateNull());
+    }
+    return object;
+}
