@@ -230,6 +230,12 @@ void sim_fsdp2_step(SimFsdp2 *fsdp)
 {
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
     sim_optimizer_step(fsdp->optimizer, tensors);
+    SimFsdp2Context *context = fsdp->context;
+    if (!context->job->has_post_optim_event)
+        return;
+    SimName name = {.stem = sim_strings_intern(sim_plan_strings(context->plan), "post_optim"),
+                    .serial = context->post_optim_events++};
+    context->post_optim_event = sim_plan_record(context->plan, context->compute, name);
 }
 
 /* True if a parameter of STATE's unit still has its gradient in BUFFER. */

@@ -16,23 +16,34 @@ static void prefetch_previous(SimFsdp2Context *context, SimFsdp2State *state)
     if (place == 0)
         return;
     uint32_t target = g_array_index(context->post_forward_order, uint32_t, place - 1);
-    sim_fsdp2_unshard_prefetch(context, &context->states[target], SIM_TRAINING_PRE_BACKWARD);
+    sim_fsdp2_unshard_prefetch(context, target, SIM_TRAINING_PRE_BACKWARD);
+}
+
+/* A list of the script's replaces the default. */
+static void prefetch(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    const GArray *targets = state->unit->call->backward_prefetch;
+    if (targets == NULL && state->unit->parameters->len > 0)
+        prefetch_previous(context, state);
+    for (uint32_t i = 0; targets != NULL && i < targets->len; i++)
+        sim_fsdp2_unshard_prefetch(context, g_array_index(targets, uint32_t, i),
+                                   SIM_TRAINING_PRE_BACKWARD);
 }
 
 void sim_fsdp2_backward_start(SimFsdp2Context *context, uint32_t unit)
 {
     SimFsdp2State *state = &context->states[unit];
-    if (state->unit->parameters->len == 0) {
-        state->training_state = SIM_TRAINING_PRE_BACKWARD;
-        return;
-    }
-    sim_fsdp2_context_enter(context, unit);
+    bool is_gathered = state->unit->parameters->len > 0;
+    if (is_gathered)
+        sim_fsdp2_context_enter(context, unit);
     if (state->training_state == SIM_TRAINING_PRE_BACKWARD)
         return;
     state->training_state = SIM_TRAINING_PRE_BACKWARD;
-    sim_fsdp2_unshard_start(context, state);
-    sim_fsdp2_unshard_finish(context, state);
-    prefetch_previous(context, state);
+    if (is_gathered) {
+        sim_fsdp2_unshard_start(context, state);
+        sim_fsdp2_unshard_finish(context, state);
+    }
+    prefetch(context, state);
 }
 
 /* One kernel over a gradient: `cast` makes INTO, `accumulate` adds to it. */
@@ -108,9 +119,33 @@ static void wait_for_own_reduction(SimFsdp2Context *context, SimFsdp2State *stat
     state->all_reduce_input = SIM_PLAN_NONE;
 }
 
+/* set_reduce_scatter_unused_params: zeros for what got no gradient. */
+static void add_zeros(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        const SimUnitParameter *described =
+            &g_array_index(state->unit->parameters, SimUnitParameter, i);
+        if (described->is_frozen || state->parameters[i].gradient != SIM_PLAN_NONE)
+            continue;
+        SimDtype dtype = described->gather_dtype;
+        uint64_t bytes = described->shard.elements * sim_dtype_bytes(dtype);
+        uint32_t zeros =
+            sim_plan_alloc(context->plan, context->compute,
+                           sim_fsdp2_state_name(state, SIM_FSDP2_G, described->tail), bytes,
+                           SIM_CATEGORY_UNSHARDED_GRADIENT, dtype, described->shape);
+        SimInstruction *kernel = sim_plan_kernel(context->plan, context->compute,
+                                                 context->words.zeros, context->words.zeros, dtype);
+        kernel->hbm_bytes = bytes;
+        sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(zeros));
+        state->parameters[i].gradient = zeros;
+    }
+}
+
 static void finish(SimFsdp2Context *context, SimFsdp2State *state)
 {
     state->training_state = SIM_TRAINING_POST_BACKWARD;
+    if (state->reduces_gradients && context->job->reduces_unused_parameters)
+        add_zeros(context, state);
     if (state->reshards_after_backward)
         sim_fsdp2_unshard_reshard(context, state);
     if (!state->reduces_gradients)

@@ -81,7 +81,13 @@ static bool add_groups(SimFsdp2Context *context, GError **error)
     if (!add_group(context->plan, "shard", print_neighbours(ranks, context->shard_size),
                    &context->shard_group, error))
         return false;
-    if (context->replicas > 1 &&
+    context->reduce_group = context->shard_group;
+    if (context->job->has_reduce_scatter_group &&
+        !add_group(context->plan, "reduce_scatter", print_neighbours(ranks, context->shard_size),
+                   &context->reduce_group, error))
+        return false;
+    context->is_replicated = context->replicas > 1 || context->job->has_replicate_mesh;
+    if (context->is_replicated &&
         !add_group(context->plan, "replicate", print_replicas(ranks, context->shard_size),
                    &context->replicate_group, error))
         return false;
@@ -102,6 +108,9 @@ static SimFsdp2Words intern_words(SimPlan *plan)
         .accumulate = sim_strings_intern(strings, "accumulate"),
         .clone = sim_strings_intern(strings, "clone"),
         .divide = sim_strings_intern(strings, "divide"),
+        .zeros = sim_strings_intern(strings, "zeros"),
+        .sgd = sim_strings_intern(strings, "sgd"),
+        .add_partial = sim_strings_intern(strings, "add partial"),
         .all_gather = sim_strings_intern(strings, "all_gather"),
         .reduce_scatter = sim_strings_intern(strings, "reduce_scatter"),
         .all_reduce = sim_strings_intern(strings, "all_reduce"),
@@ -133,9 +142,10 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
         .parked_output = SIM_PLAN_NONE,
         .parked_event = SIM_PLAN_NONE,
         .reductions = g_array_new(FALSE, FALSE, sizeof(SimFsdp2Reduction)),
-        .max_reductions = 1,
+        .max_reductions = MAX(job->reduce_scatter_input_buffers, 1),
         .post_forward_order = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
         .last_post_event = {SIM_PLAN_NONE, SIM_PLAN_NONE},
+        .post_optim_event = SIM_PLAN_NONE,
         .is_last_backward = true,
     };
     for (uint32_t u = 0; u < sim_units_count(units); u++)

@@ -24,7 +24,8 @@ typedef struct SimFsdp2Reduction {
 
 /* Names of kernels and operators, interned once. */
 typedef struct SimFsdp2Words {
-    SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide;
+    SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide, zeros, sgd,
+        add_partial;
     SimStringId all_gather, reduce_scatter, all_reduce;
     SimStringId average, sum; /* "reduction=avg" */
 } SimFsdp2Words;
@@ -38,8 +39,10 @@ typedef struct SimFsdp2Context {
     SimFsdp2Words words;
 
     uint32_t compute, copy_in, all_gather, reduce_scatter, all_reduce; /* streams */
-    uint32_t shard_group, replicate_group, post_forward_group;         /* communicators, or NONE */
+    /* communicators, or NONE; reduce_group: of the reduce-scatter, mostly shard_group itself */
+    uint32_t shard_group, reduce_group, replicate_group, post_forward_group;
     uint32_t shard_size, replicas, post_forward_size;
+    bool is_replicated; /* the mesh has a dimension of replicas, even if of one */
 
     uint32_t forward_root;       /* unit whose forward is the outermost running one, or NONE */
     uint32_t parked_output;      /* A that the next unit's wait frees */
@@ -48,6 +51,8 @@ typedef struct SimFsdp2Context {
     uint32_t max_reductions;     /* kept beyond the post-backward that made them: 1 */
     GArray *post_forward_order;  /* of uint32_t: units */
     uint32_t last_post_event[2]; /* of the reduce_scatter and of the all_reduce stream */
+    uint32_t post_optim_event;   /* set_post_optim_event; the next root pre-forward uses it up */
+    int32_t post_optim_events;   /* how many there have been */
     bool is_last_backward;       /* set_is_last_backward */
 } SimFsdp2Context;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp2_reduce.h"
 
+#include <math.h>
+
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
     return &g_array_index(state->unit->parameters, SimUnitParameter, index);
@@ -43,27 +45,56 @@ static uint32_t chunk_cat(SimFsdp2Context *context, SimFsdp2State *state, uint64
     return input;
 }
 
-/* The factors by which half-precision sums are divided before and after, so that neither overflows
- * nor underflows: a power of two near the root of all ranks' number, and the rest. Other types let
- * the collective average. */
-static uint32_t get_pre_factor(const SimFsdp2Context *context, SimDtype dtype)
+/* How a unit's sum becomes a mean (_get_gradient_divide_factors). */
+typedef struct Division {
+    double before, after;        /* kernels divide by these; 1 = no kernel */
+    SimStringId scatter, reduce; /* arguments of the collectives */
+} Division;
+
+/* The largest power of two whose square does not exceed FACTOR, as far as it divides FACTOR: sums
+ * of halves neither overflow before nor underflow after. */
+static double find_pre_factor(double factor)
 {
-    uint32_t factor = context->job->ranks;
-    uint32_t pre = 1;
-    if (dtype != SIM_DTYPE_F16)
-        return 1;
-    while (factor % pre == 0 && factor / pre > pre)
+    double pre = 1;
+    while (fmod(factor, pre) == 0 && factor / pre > pre)
         pre *= 2;
     return pre;
 }
 
-static void divide(SimFsdp2Context *context, uint32_t stream, uint32_t buffer, uint64_t bytes,
-                   SimDtype dtype, uint32_t factor)
+static Division compute_division(const SimFsdp2Context *context, const SimFsdp2State *state)
+{
+    double given = state->unit->call->gradient_divide_factor;
+    double factor = given == 0 ? context->job->ranks : given;
+    SimStringId sum = context->words.sum, average = context->words.average;
+    bool is_half = state->unit->reduce_dtype == SIM_DTYPE_F16;
+    if (is_half || state->unit->call->forces_sum_reduction) {
+        double before = is_half ? find_pre_factor(factor) : 1;
+        return (Division){before, factor / before, sum, sum};
+    }
+    if (context->job->ranks == 1 && given == 0)
+        return (Division){1, 1, sum, sum};
+    if (given == 0)
+        return (Division){1, 1, average, average};
+    if (given == context->shard_size)
+        return (Division){1, 1, average, sum};
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_ascii_formatd(number, sizeof number, "%.12g", 1 / given);
+    SimStringId scaled =
+        sim_strings_internf(sim_plan_strings(context->plan), "reduction=premul:%s", number);
+    return (Division){1, 1, scaled, sum};
+}
+
+static void divide(SimFsdp2Context *context, uint32_t stream, uint32_t buffer, double factor)
 {
     if (factor == 1)
         return;
+    char number[G_ASCII_DTOSTR_BUF_SIZE];
+    g_ascii_formatd(number, sizeof number, "%.12g", factor);
     SimStringId arguments =
-        sim_strings_internf(sim_plan_strings(context->plan), "factor=%u", factor);
+        sim_strings_internf(sim_plan_strings(context->plan), "factor=%s", number);
+    const SimBuffer *divided = sim_plan_buffer(context->plan, buffer);
+    SimDtype dtype = (SimDtype)divided->dtype;
+    uint64_t bytes = divided->bytes;
     SimInstruction *kernel =
         sim_plan_kernel(context->plan, stream, context->words.divide, context->words.divide, dtype);
     kernel->hbm_bytes = 2 * bytes;
@@ -72,29 +103,24 @@ static void divide(SimFsdp2Context *context, uint32_t stream, uint32_t buffer, u
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(buffer));
 }
 
-static SimStringId get_reduction(const SimFsdp2Context *context, SimDtype dtype)
-{
-    bool is_sum = dtype == SIM_DTYPE_F16 || context->job->ranks == 1;
-    return is_sum ? context->words.sum : context->words.average;
-}
-
 /* O on the reduce-scatter stream, from I. With one rank in the group it is a copy. */
 static uint32_t reduce_scatter(SimFsdp2Context *context, SimFsdp2State *state, uint32_t input,
-                               uint64_t bytes, SimCategory category)
+                               SimCategory category, const Division *division)
 {
     SimPlan *plan = context->plan;
     SimDtype dtype = state->unit->reduce_dtype;
     sim_plan_wait_stream(plan, context->reduce_scatter, context->compute);
+    uint64_t bytes = sim_plan_buffer(plan, input)->bytes;
     uint64_t output_bytes = bytes / context->shard_size;
     uint32_t output =
         sim_plan_alloc(plan, context->reduce_scatter, sim_fsdp2_state_name(state, SIM_FSDP2_O, 0),
                        output_bytes, category, dtype, 0);
-    divide(context, context->reduce_scatter, input, bytes, dtype, get_pre_factor(context, dtype));
+    divide(context, context->reduce_scatter, input, division->before);
     if (context->shard_size > 1) {
         SimInstruction *row =
             sim_plan_collective(plan, context->reduce_scatter, context->words.reduce_scatter,
-                                SIM_COLLECTIVE_REDUCE_SCATTER, context->shard_group, bytes, dtype);
-        row->arguments = get_reduction(context, dtype);
+                                SIM_COLLECTIVE_REDUCE_SCATTER, context->reduce_group, bytes, dtype);
+        row->arguments = division->scatter;
     } else {
         SimInstruction *row = sim_plan_kernel(plan, context->reduce_scatter, context->words.clone,
                                               context->words.clone, dtype);
@@ -109,29 +135,32 @@ static uint32_t reduce_scatter(SimFsdp2Context *context, SimFsdp2State *state, u
     return output;
 }
 
-static void accumulate(SimFsdp2Context *context, uint32_t stream, uint32_t into, uint32_t added)
+static void accumulate(SimFsdp2Context *context, uint32_t stream, uint32_t into, uint32_t added,
+                       SimStringId name)
 {
     const SimBuffer *buffer = sim_plan_buffer(context->plan, added);
     uint64_t bytes = buffer->bytes;
-    SimInstruction *kernel = sim_plan_kernel(context->plan, stream, context->words.accumulate,
-                                             context->words.accumulate, (SimDtype)buffer->dtype);
+    SimInstruction *kernel = sim_plan_kernel(context->plan, stream, name, context->words.accumulate,
+                                             (SimDtype)buffer->dtype);
     kernel->hbm_bytes = 3 * bytes;
     sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(into));
     sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(added));
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(into));
 }
 
-static void all_reduce(SimFsdp2Context *context, SimFsdp2State *state, uint32_t output)
+static void all_reduce(SimFsdp2Context *context, SimFsdp2State *state, uint32_t output,
+                       const Division *division)
 {
     SimPlan *plan = context->plan;
     SimDtype dtype = state->unit->reduce_dtype;
     if (state->partial_output != SIM_PLAN_NONE)
-        accumulate(context, context->reduce_scatter, output, state->partial_output);
+        accumulate(context, context->reduce_scatter, output, state->partial_output,
+                   context->words.add_partial);
     sim_plan_wait_stream(plan, context->all_reduce, context->reduce_scatter);
     SimInstruction *row = sim_plan_collective(plan, context->all_reduce, context->words.all_reduce,
                                               SIM_COLLECTIVE_ALL_REDUCE, context->replicate_group,
                                               sim_plan_buffer(plan, output)->bytes, dtype);
-    row->arguments = get_reduction(context, dtype);
+    row->arguments = division->reduce;
     sim_plan_add_read(plan, SIM_TOUCH_WHOLE(output));
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(output));
     state->all_reduce_event =
@@ -175,7 +204,7 @@ static bool write_gradients(SimFsdp2Context *context, SimFsdp2State *state, uint
             is_kept = true;
         } else if (parameter->sharded_gradient != older) {
             older = parameter->sharded_gradient;
-            accumulate(context, stream, older, reduced);
+            accumulate(context, stream, older, reduced, context->words.accumulate);
         }
         offset += get_parameter(state, i)->shard.shard_elements *
                   sim_dtype_bytes(context->job->store_dtype);
@@ -183,19 +212,42 @@ static bool write_gradients(SimFsdp2Context *context, SimFsdp2State *state, uint
     return is_kept;
 }
 
+/* A script's post-accumulate hooks: step and zero_grad of one parameter after the other. */
+static bool step_in_backward(SimFsdp2Context *context, SimFsdp2State *state, uint32_t stream,
+                             uint32_t reduced)
+{
+    SimDtype stored = context->job->store_dtype;
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        SimFsdp2Parameter *parameter = &state->parameters[i];
+        if (parameter->sharded_gradient != reduced)
+            continue;
+        uint64_t bytes = get_parameter(state, i)->shard.shard_elements * sim_dtype_bytes(stored);
+        SimInstruction *kernel =
+            sim_plan_kernel(context->plan, stream, context->words.sgd, context->words.sgd, stored);
+        kernel->hbm_bytes = 3 * bytes;
+        sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(parameter->sharded));
+        sim_plan_add_read(context->plan, (SimTouch){.buffer = reduced,
+                                                    .offset = parameter->sharded_gradient_offset,
+                                                    .bytes = bytes});
+        sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(parameter->sharded));
+        parameter->sharded_gradient = SIM_PLAN_NONE;
+    }
+    return false;
+}
+
 /* After the last collective, on its stream: divide, cast, write or add, record. */
 static void finish_output(SimFsdp2Context *context, SimFsdp2State *state, uint32_t output,
-                          uint64_t elements, uint32_t stream)
+                          uint64_t elements, const Division *division)
 {
     SimPlan *plan = context->plan;
     SimDtype dtype = state->unit->reduce_dtype;
-    uint32_t pre = get_pre_factor(context, dtype);
-    if (pre > 1)
-        divide(context, stream, output, elements * sim_dtype_bytes(dtype), dtype,
-               context->job->ranks / pre);
+    uint32_t stream = context->is_replicated ? context->all_reduce : context->reduce_scatter;
+    divide(context, stream, output, division->after);
     bool is_cast = dtype != context->job->store_dtype;
     uint32_t reduced = is_cast ? cast_output(context, state, stream, output, elements) : output;
     bool is_kept = write_gradients(context, state, stream, reduced);
+    if (context->job->has_optimizer_in_backward)
+        is_kept = step_in_backward(context, state, stream, reduced);
     state->post_event =
         sim_plan_record(plan, stream, sim_fsdp2_state_name(state, SIM_FSDP2_POST, 0));
     context->last_post_event[stream == context->all_reduce] = state->post_event;
@@ -220,7 +272,8 @@ static void keep_partial(SimFsdp2Context *context, SimFsdp2State *state, uint32_
         state->partial_output = output;
         output = SIM_PLAN_NONE;
     } else {
-        accumulate(context, context->reduce_scatter, state->partial_output, output);
+        accumulate(context, context->reduce_scatter, state->partial_output, output,
+                   context->words.add_partial);
     }
     for (uint32_t i = 0; i < state->unit->parameters->len; i++)
         state->parameters[i].gradient = SIM_PLAN_NONE;
@@ -242,24 +295,25 @@ static void free_gradients(SimFsdp2Context *context, SimFsdp2State *state)
 void sim_fsdp2_reduce_start(SimFsdp2Context *context, SimFsdp2State *state)
 {
     uint64_t elements = count_shard_elements(state);
-    uint64_t bytes = elements * context->shard_size * sim_dtype_bytes(state->unit->reduce_dtype);
-    bool is_replicated = context->replicas > 1;
-    bool is_partial = is_replicated && !state->all_reduces_gradients;
+    bool is_partial = context->is_replicated && !state->all_reduces_gradients;
+    Division division = compute_division(context, state);
     if (state->partial_output != SIM_PLAN_NONE)
         sim_plan_wait_stream(context->plan, context->reduce_scatter, context->compute);
-    uint32_t input = chunk_cat(context, state, bytes);
+    uint32_t input =
+        chunk_cat(context, state,
+                  elements * context->shard_size * sim_dtype_bytes(state->unit->reduce_dtype));
     free_gradients(context, state);
-    uint32_t output = reduce_scatter(context, state, input, bytes,
+    uint32_t output = reduce_scatter(context, state, input,
                                      is_partial ? SIM_CATEGORY_PARTIAL_REDUCE_OUTPUT
-                                                : SIM_CATEGORY_REDUCE_SCATTER_OUTPUT);
+                                                : SIM_CATEGORY_REDUCE_SCATTER_OUTPUT,
+                                     &division);
     if (is_partial) {
         keep_partial(context, state, output);
         return;
     }
-    if (is_replicated)
-        all_reduce(context, state, output);
-    finish_output(context, state, output, elements,
-                  is_replicated ? context->all_reduce : context->reduce_scatter);
+    if (context->is_replicated)
+        all_reduce(context, state, output, &division);
+    finish_output(context, state, output, elements, &division);
 }
 
 void sim_fsdp2_reduce_recycle(SimFsdp2Context *context, uint32_t kept)

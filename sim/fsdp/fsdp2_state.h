@@ -70,6 +70,7 @@ typedef struct SimFsdp2State {
     SimReshard reshard_after_forward; /* settled: FALSE, TRUE or TO */
 
     bool is_all_gather_pending; /* issued and not waited for */
+    bool is_all_gather_async;   /* the last one was issued with async_op=True */
     uint32_t all_gather_output; /* A of it; NONE where one rank has all */
     uint32_t all_gather_event;
     uint32_t post_forward_event;  /* E_raf */

@@ -46,7 +46,8 @@ static void add_sources(SimFsdp2Context *context, const SimFsdp2State *state, bo
 
 /* T: all parameters that are gathered in another type than stored, in one buffer. The path is taken
  * whenever param_dtype is set, so also after an integer reshard, where nothing changes. */
-static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uint32_t ranks)
+static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uint32_t ranks,
+                             uint32_t stream)
 {
     if (!state->unit->needs_cast)
         return SIM_PLAN_NONE;
@@ -59,10 +60,10 @@ static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uin
         dtype = get_parameter(state, i)->gather_dtype;
     }
     uint32_t cast =
-        sim_plan_alloc(context->plan, context->copy_in, sim_fsdp2_state_name(state, SIM_FSDP2_T, 0),
-                       bytes, SIM_CATEGORY_TEMPORARY, dtype, 0);
-    SimInstruction *kernel = sim_plan_kernel(context->plan, context->copy_in, context->words.cast,
-                                             context->words.cast, dtype);
+        sim_plan_alloc(context->plan, stream, sim_fsdp2_state_name(state, SIM_FSDP2_T, 0), bytes,
+                       SIM_CATEGORY_TEMPORARY, dtype, 0);
+    SimInstruction *kernel =
+        sim_plan_kernel(context->plan, stream, context->words.cast, context->words.cast, dtype);
     kernel->hbm_bytes = bytes + count_source_bytes(context, state, true);
     add_sources(context, state, true);
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(cast));
@@ -95,13 +96,15 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
     uint64_t bytes = state->unit->shard_bytes * context->shard_size;
     uint64_t part = bytes / ranks;
 
-    uint32_t cast = cast_sources(context, state, ranks);
-    uint32_t output =
-        sim_plan_alloc(plan, context->copy_in, sim_fsdp2_state_name(state, SIM_FSDP2_A, 0), bytes,
-                       SIM_CATEGORY_ALL_GATHER_OUTPUT, dtype, 0);
+    /* _fsdp_param_group.py, get_all_gather_streams */
+    uint32_t copy_stream = state->is_all_gather_async ? context->compute : context->copy_in;
+    uint32_t stream = state->is_all_gather_async ? context->compute : context->all_gather;
+    uint32_t cast = cast_sources(context, state, ranks, copy_stream);
+    uint32_t output = sim_plan_alloc(plan, copy_stream, sim_fsdp2_state_name(state, SIM_FSDP2_A, 0),
+                                     bytes, SIM_CATEGORY_ALL_GATHER_OUTPUT, dtype, 0);
     SimTouch slot = {.buffer = output, .times_rank = true, .offset = part, .bytes = part};
-    SimInstruction *copy = sim_plan_kernel(plan, context->copy_in, context->words.copy_in,
-                                           context->words.copy_in, dtype);
+    SimInstruction *copy =
+        sim_plan_kernel(plan, copy_stream, context->words.copy_in, context->words.copy_in, dtype);
     copy->bytes = part;
     copy->hbm_bytes = 2 * part;
     if (group != context->shard_group)
@@ -111,14 +114,14 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
         sim_plan_add_read(plan, SIM_TOUCH_WHOLE(cast));
     sim_plan_add_write(plan, slot);
 
-    sim_plan_wait_stream(plan, context->all_gather, context->copy_in);
-    sim_plan_collective(plan, context->all_gather, context->words.all_gather,
-                        SIM_COLLECTIVE_ALL_GATHER, group, bytes, dtype);
+    sim_plan_wait_stream(plan, stream, copy_stream);
+    sim_plan_collective(plan, stream, context->words.all_gather, SIM_COLLECTIVE_ALL_GATHER, group,
+                        bytes, dtype);
     sim_plan_add_read(plan, slot);
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(output));
     state->all_gather_output = output;
     state->all_gather_event =
-        sim_plan_record(plan, context->all_gather, sim_fsdp2_state_name(state, SIM_FSDP2_AG, 0));
+        sim_plan_record(plan, stream, sim_fsdp2_state_name(state, SIM_FSDP2_AG, 0));
     if (cast != SIM_PLAN_NONE)
         sim_plan_free_buffer(plan, cast);
 }
@@ -128,6 +131,11 @@ void sim_fsdp2_unshard_start(SimFsdp2Context *context, SimFsdp2State *state)
     if (state->unit->parameters->len == 0 || state->is_all_gather_pending ||
         state->sharded_state == SIM_UNSHARDED)
         return;
+    if (state->unit->call->stays_sharded_in_backward &&
+        state->training_state == SIM_TRAINING_PRE_BACKWARD)
+        return;
+    state->is_all_gather_async =
+        context->job->unshards_async || state->training_state == SIM_TRAINING_IDLE;
     SimStringId unit = sim_plan_context(context->plan)->unit;
     sim_fsdp2_context_enter(context, state->index);
     if (state->post_forward_event != SIM_PLAN_NONE) {
@@ -144,19 +152,22 @@ void sim_fsdp2_unshard_start(SimFsdp2Context *context, SimFsdp2State *state)
     sim_plan_context(context->plan)->unit = unit;
 }
 
-void sim_fsdp2_unshard_prefetch(SimFsdp2Context *context, SimFsdp2State *state,
-                                SimTrainingState training)
+void sim_fsdp2_unshard_prefetch(SimFsdp2Context *context, uint32_t unit, SimTrainingState training)
 {
+    SimFsdp2State *state = &context->states[unit];
     SimTrainingState before = state->training_state;
     state->training_state = training;
     sim_fsdp2_unshard_start(context, state);
     state->training_state = before;
 }
 
+/* Storages that set_keep_unsharded_storage has kept are used again. */
 static void alloc_unsharded(SimFsdp2Context *context, SimFsdp2State *state)
 {
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         const SimUnitParameter *parameter = get_parameter(state, i);
+        if (state->parameters[i].unsharded != SIM_PLAN_NONE)
+            continue;
         SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_U, parameter->tail)
                               : sim_fsdp2_state_same_name(state, SIM_FSDP2_U, parameter->tail);
         state->parameters[i].unsharded = sim_plan_alloc(
@@ -213,7 +224,7 @@ void sim_fsdp2_unshard_finish(SimFsdp2Context *context, SimFsdp2State *state)
     state->is_all_gather_pending = false;
     uint32_t event = sim_plan_record(context->plan, context->compute,
                                      sim_fsdp2_state_name(state, SIM_FSDP2_CO, 0));
-    if (is_forward && !is_alone) {
+    if (is_forward && !is_alone && !state->is_all_gather_async) {
         context->parked_output = state->all_gather_output;
         context->parked_event = event;
     } else {
@@ -226,6 +237,8 @@ void sim_fsdp2_unshard_finish(SimFsdp2Context *context, SimFsdp2State *state)
 
 static void drop_unsharded(SimFsdp2Context *context, SimFsdp2State *state)
 {
+    if (context->job->keeps_unsharded_storage)
+        return;
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         sim_plan_free_buffer(context->plan, state->parameters[i].unsharded);
         state->parameters[i].unsharded = SIM_PLAN_NONE;

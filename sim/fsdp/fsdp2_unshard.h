@@ -20,9 +20,8 @@ void sim_fsdp2_unshard_start(SimFsdp2Context *context, SimFsdp2State *state);
  * context until the next unit's wait, elsewhere it is dropped behind the copy. */
 void sim_fsdp2_unshard_finish(SimFsdp2Context *context, SimFsdp2State *state);
 
-/* The unit as if of training state TRAINING for the time of an unshard_start: prefetches. */
-void sim_fsdp2_unshard_prefetch(SimFsdp2Context *context, SimFsdp2State *state,
-                                SimTrainingState training);
+/* The same for UNIT as if it were of training state TRAINING: prefetches. */
+void sim_fsdp2_unshard_prefetch(SimFsdp2Context *context, uint32_t unit, SimTrainingState training);
 
 /* Back to shards, as reshard_after_forward says where the unit is in its forward. */
 void sim_fsdp2_unshard_reshard(SimFsdp2Context *context, SimFsdp2State *state);

@@ -55,6 +55,14 @@ static SimDtype choose(SimDtype wanted, SimDtype otherwise)
     return wanted == SIM_DTYPE_NONE ? otherwise : wanted;
 }
 
+static bool contains(const GArray *parameters, uint32_t parameter)
+{
+    for (uint32_t i = 0; parameters != NULL && i < parameters->len; i++)
+        if (g_array_index(parameters, uint32_t, i) == parameter)
+            return true;
+    return false;
+}
+
 static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_index,
                           const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
@@ -66,10 +74,12 @@ static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_in
                     parameter->path);
         return false;
     }
+    bool is_uncast = contains(job->uncast_parameters, parameter_index);
     SimUnitParameter added = {
         .parameter = parameter_index,
         .shard = sim_shard_compute(&parameter->shape, job->shard_size),
-        .gather_dtype = choose(job->precision.param_dtype, job->store_dtype),
+        .gather_dtype =
+            is_uncast ? job->store_dtype : choose(job->precision.param_dtype, job->store_dtype),
         .is_frozen = parameter->is_frozen,
         .tail = name_parameter(plan, model, unit->call, parameter),
         .shape = intern_shape(plan, &parameter->shape),
@@ -101,22 +111,44 @@ static bool claim_tied(SimUnits *units, uint32_t index, uint32_t parameter_index
     return true;
 }
 
-/* Takes all that MODULE's subtree still has to give; CLAIMED are the modules of earlier calls. */
+/* What MODULE itself registers. */
+static bool claim_module(SimUnits *units, uint32_t index, const SimModule *module,
+                         const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    for (uint32_t i = 0; i < module->n_parameters; i++) {
+        uint32_t p = module->first_parameter + i;
+        if (contains(job->ignored_parameters, p))
+            continue;
+        bool is_tied = sim_model_parameter(model, p)->tied_to != SIM_MODEL_NONE;
+        if (is_tied ? !claim_tied(units, index, p, model, error)
+                    : !add_parameter(units, index, p, job, model, plan, error))
+            return false;
+    }
+    return true;
+}
+
+/* Takes all that the subtree of TOP still has to give, children first; CLAIMED are the modules of
+ * earlier calls. A module's subtree follows it in the model, so what is still open when a module
+ * outside of it comes is done. */
 static bool claim_subtree(SimUnits *units, uint32_t index, uint32_t top, bool *claimed,
                           const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
-    for (uint32_t m = top; m < model->modules->len && sim_model_is_below(model, m, top); m++) {
-        if (claimed[m])
-            continue;
-        claimed[m] = true;
-        const SimModule *module = sim_model_module(model, m);
-        for (uint32_t i = 0; i < module->n_parameters; i++) {
-            uint32_t p = module->first_parameter + i;
-            bool is_tied = sim_model_parameter(model, p)->tied_to != SIM_MODEL_NONE;
-            if (is_tied ? !claim_tied(units, index, p, model, error)
-                        : !add_parameter(units, index, p, job, model, plan, error))
+    g_autoptr(GArray) open = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    for (uint32_t m = top; m <= model->modules->len; m++) {
+        bool is_end = m == model->modules->len || !sim_model_is_below(model, m, top);
+        while (open->len > 0) {
+            uint32_t last = g_array_index(open, uint32_t, open->len - 1);
+            if (!is_end && sim_model_is_below(model, m, last))
+                break;
+            g_array_set_size(open, open->len - 1);
+            if (!claim_module(units, index, sim_model_module(model, last), job, model, plan, error))
                 return false;
         }
+        if (is_end)
+            return true;
+        if (!claimed[m])
+            g_array_append_val(open, m);
+        claimed[m] = true;
     }
     return true;
 }
@@ -129,7 +161,9 @@ static void settle_dtypes(SimUnit *unit, const SimJob *job)
     unit->reduce_dtype = choose(job->precision.reduce_dtype, job->store_dtype);
     for (uint32_t i = 0; i < unit->parameters->len; i++) {
         const SimUnitParameter *parameter = &g_array_index(unit->parameters, SimUnitParameter, i);
-        if (parameter->gather_dtype != unit->gather_dtype)
+        if (i == 0)
+            unit->gather_dtype = parameter->gather_dtype;
+        else if (parameter->gather_dtype != unit->gather_dtype)
             unit->gather_dtype = SIM_DTYPE_U8;
         if (parameter->gather_dtype != job->store_dtype)
             unit->needs_cast = true;

@@ -4,10 +4,10 @@
  * (torch/distributed/fsdp/_fully_shard/_fsdp_init.py, _get_managed_modules and
  * _get_managed_states).
  *
- * A unit owns the parameters of its modules and of everything below them that no earlier call took,
- * in registration order; calls are bottom-up. A tied parameter belongs to the unit that owns the
- * one it is tied to. A unit may own nothing (a root whose parts are all wrapped): its hooks run,
- * nothing is gathered for it.
+ * A unit owns the parameters of its modules and of everything below them that no earlier call took:
+ * children in registration order, a module's own parameters after its children's. Calls are
+ * bottom-up. A tied parameter belongs to the unit that owns the one it is tied to. A unit may own
+ * nothing (a root whose parts are all wrapped): its hooks run, nothing is gathered for it.
  *
  * All indices are into the arrays here; a unit's index is its place in call order.
  */

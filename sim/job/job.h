@@ -97,7 +97,9 @@ typedef struct SimJob {
     bool has_post_optim_event;             /* set_post_optim_event after every optimizer step */
     bool unshards_async;                   /* _set_unshard_async_op */
     bool keeps_unsharded_storage;          /* set_keep_unsharded_storage */
-    GArray *ignored_parameters; /* of uint32_t, model parameters: ignored_params; NULL = none */
+    bool has_optimizer_in_backward; /* a step and zero_grad in every gradient's post-accumulate hook
+                                     */
+    GArray *ignored_parameters;     /* of uint32_t, model parameters: ignored_params; NULL = none */
     GArray *uncast_parameters; /* of uint32_t: param_dtype_override_fn keeps them as stored; NULL */
 } SimJob;
 
