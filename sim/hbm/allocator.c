@@ -327,11 +327,11 @@ void sim_allocator_free(SimAllocator *allocator, SimBlock *block)
         return;
     }
     g_assert(block->allocated);
+    sim_allocator_observe(allocator, SIM_ALLOCATOR_FREE_REQUESTED, block->address, block->requested,
+                          block, block->segment);
     block->allocated = false;
     count_free(&pools[SIM_POOL_ALL], block->size);
     count_free(&pools[block->segment->pool->kind], block->size);
-    sim_allocator_observe(allocator, SIM_ALLOCATOR_FREE_REQUESTED, block->address, block->requested,
-                          block, block->segment);
     if (block->size >= allocator->config.max_split_size_bytes) {
         sim_allocator_statistics_decrease(&allocator->statistics.oversize_allocations, 1);
     }

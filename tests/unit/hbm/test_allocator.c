@@ -451,6 +451,34 @@ START_TEST(an_observer_sees_every_action_in_order)
 }
 END_TEST
 
+static void log_statistics(const SimAllocatorEvent *event, void *user_data)
+{
+    SimAllocator **allocator = user_data;
+    const SimPoolStatistics *all = all_of(*allocator);
+    /* allocated, active, reserved by action: before block actions, after segment actions */
+    const uint64_t expected[][3] = {
+        [SIM_ALLOCATOR_SEGMENT_ALLOC] = {0, 0, M(20)},
+        [SIM_ALLOCATOR_ALLOC] = {0, 0, M(20)},
+        [SIM_ALLOCATOR_FREE_REQUESTED] = {M(4), M(4), M(20)},
+        [SIM_ALLOCATOR_FREE_COMPLETED] = {0, M(4), M(20)},
+        [SIM_ALLOCATOR_SEGMENT_FREE] = {0, 0, 0},
+    };
+
+    ck_assert_uint_eq(all->allocated_bytes.current, expected[event->action][0]);
+    ck_assert_uint_eq(all->active_bytes.current, expected[event->action][1]);
+    ck_assert_uint_eq(all->reserved_bytes.current, expected[event->action][2]);
+}
+
+START_TEST(an_observer_reads_statistics_before_block_and_after_segment_actions)
+{
+    g_autoptr(SimAllocator) allocator = make_allocator("", 0, NULL);
+
+    sim_allocator_set_observer(allocator, log_statistics, &allocator);
+    sim_allocator_free(allocator, sim_allocator_malloc(allocator, M(4), 0));
+    sim_allocator_empty_cache(allocator);
+}
+END_TEST
+
 START_TEST(expandable_pages_are_observed)
 {
     g_autoptr(SimAllocator) allocator = make_allocator("expandable_segments:True", 200, NULL);
@@ -535,6 +563,7 @@ static TCase *make_blocks_case(void)
     tcase_add_test(tcase, statistics_are_kept_for_each_pool);
     tcase_add_test(tcase, a_restored_segment_goes_on_where_it_was);
     tcase_add_test(tcase, an_observer_sees_every_action_in_order);
+    tcase_add_test(tcase, an_observer_reads_statistics_before_block_and_after_segment_actions);
     return tcase;
 }
 
