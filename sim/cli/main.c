@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "cli/command.h"
+
+#include <string.h>
+
+static const SimCommand commands[] = {
+    {"predict", "what will memory, time and communication be?", sim_command_predict},
+    {"list", "models, GPUs and clusters that ship", sim_command_list},
+};
+
+static SimExit print_help(void)
+{
+    g_autoptr(GString) text = g_string_new("Usage: fsdpsim COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+                                           "Simulates the memory and communication of PyTorch "
+                                           "FSDP.\n\nCommands:\n");
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        g_string_append_printf(text, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    }
+    g_string_append(text, "\nOptions:\n"
+                          "  --help     this help; fsdpsim COMMAND --help for a command's\n"
+                          "  --version  the version\n\n"
+                          "Example: fsdpsim predict llama-3.1-8b --gpus 8\n");
+    return sim_command_print(text->str);
+}
+
+static SimExit fail_unknown(const char *what, const char *name)
+{
+    const char *names[G_N_ELEMENTS(commands) + 1] = {NULL};
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        names[i] = commands[i].name;
+    }
+    if (name[0] == '-') {
+        return sim_command_misuse("", "unknown option '%s'", name);
+    }
+    return sim_command_misuse("", "unknown %s '%s'; did you mean '%s'?", what, name,
+                              sim_error_nearest(name, names));
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (name == NULL) {
+        return sim_command_misuse("", "expected a command");
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        return print_help();
+    }
+    if (strcmp(name, "--version") == 0) {
+        return sim_command_print("fsdpsim " FSDPSIM_VERSION "\n");
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    return fail_unknown("command", name);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/predict_options.h"
+
+#include "base/error.h"
+#include "predict/plan_source.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name, *argument, *help;
+} outputs[SIM_OUTPUT_COUNT] = {
+    [SIM_OUTPUT_JSON] = {"json", "FILE", "write the summary as JSON"},
+    [SIM_OUTPUT_TIMELINE] = {"timeline", "FILE.csv", "write every kernel, collective and copy"},
+    [SIM_OUTPUT_MEMORY] = {"memory", "FILE.csv", "write every action of the allocator"},
+    [SIM_OUTPUT_PLAN] = {"plan", "FILE.csv", "write the plan that was played"},
+};
+
+static const char description[] =
+    "MODEL is a Hugging Face config.json, a folder that holds one, or the name of a model that\n"
+    "ships (fsdpsim list). FILE may be -, standard output. Exit code: 0 fits, 1 does not fit or\n"
+    "hangs, 2 wrong usage, 3 bad input.\n\n"
+    "Example: fsdpsim predict llama-3.1-8b --gpus 8 --seq 8192 --memory memory.csv\n";
+
+/* The options of one group of settings; arg_data point into VALUES. */
+static GArray *make_entries(const char *group, char **values)
+{
+    GArray *entries = g_array_new(TRUE, TRUE, sizeof(GOptionEntry));
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        const SimSettingInfo *info = sim_settings_info(i);
+        if (strcmp(info->group, group) == 0) {
+            GOptionEntry entry = {
+                .long_name = info->name,
+                .arg = G_OPTION_ARG_FILENAME,
+                .arg_data = &values[i],
+                .description = info->help,
+                .arg_description = info->argument,
+            };
+            g_array_append_val(entries, entry);
+        }
+    }
+    return entries;
+}
+
+/* One group of help for each group of settings, in the table's order. */
+static void add_setting_groups(GOptionContext *context, char **values)
+{
+    const char *before = NULL;
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        const char *group = sim_settings_info(i)->group;
+        if (g_strcmp0(group, before) == 0) {
+            continue;
+        }
+        g_autoptr(GArray) entries = make_entries(group, values);
+        g_autofree char *title = g_strdup_printf("%s:", group);
+        title[0] = g_ascii_toupper(title[0]);
+        GOptionGroup *options = g_option_group_new(group, title, title, NULL, NULL);
+        g_option_group_add_entries(options, (const GOptionEntry *)(void *)entries->data);
+        g_option_context_add_group(context, options);
+        before = group;
+    }
+}
+
+static void add_main_entries(GOptionContext *context, SimPredictOptions *options, gboolean *help)
+{
+    GOptionEntry entries[SIM_OUTPUT_COUNT + 4] = {
+        {.long_name = "help",
+         .short_name = 'h',
+         .arg = G_OPTION_ARG_NONE,
+         .arg_data = help,
+         .description = "this help"},
+        {.long_name = "config",
+         .arg = G_OPTION_ARG_FILENAME,
+         .arg_data = &options->config,
+         .description = "read settings from a JSON file; options win over it",
+         .arg_description = "FILE"},
+        {.long_name = "from-plan",
+         .arg = G_OPTION_ARG_FILENAME,
+         .arg_data = &options->from_plan,
+         .description = "play this plan instead of building one for MODEL",
+         .arg_description = "FILE.csv"},
+    };
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        entries[i + 3] = (GOptionEntry){.long_name = outputs[i].name,
+                                        .arg = G_OPTION_ARG_FILENAME,
+                                        .arg_data = &options->outputs[i],
+                                        .description = outputs[i].help,
+                                        .arg_description = outputs[i].argument};
+    }
+    g_option_context_add_main_entries(context, entries, NULL);
+}
+
+/* "unknown option '--foo'; did you mean '--bar'?" */
+static char *explain_unknown(const char *option)
+{
+    g_autoptr(GPtrArray) names = g_ptr_array_new();
+    char *known[] = {"help", "config", "from-plan"};
+    for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
+        g_ptr_array_add(names, known[i]);
+    }
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        g_ptr_array_add(names, (void *)(uintptr_t)outputs[i].name);
+    }
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        g_ptr_array_add(names, (void *)(uintptr_t)sim_settings_info(i)->name);
+    }
+    g_ptr_array_add(names, NULL);
+    const char *bare = option + strspn(option, "-");
+    return g_strdup_printf("unknown option '%s'; did you mean '--%s'?", option,
+                           sim_error_nearest(bare, (const char *const *)names->pdata));
+}
+
+static char *explain(const GError *error)
+{
+    static const char unknown[] = "Unknown option ";
+    if (g_error_matches(error, G_OPTION_ERROR, G_OPTION_ERROR_UNKNOWN_OPTION) &&
+        g_str_has_prefix(error->message, unknown)) {
+        return explain_unknown(error->message + strlen(unknown));
+    }
+    return g_strdup(error->message);
+}
+
+/* What no single option can tell. Returns the message, or NULL if all is well. */
+static char *check_combination(const SimPredictOptions *options, int n_rest)
+{
+    size_t on_stdout = 0;
+    if (options->from_plan == NULL && options->model == NULL) {
+        return g_strdup("expected a MODEL, or --from-plan");
+    }
+    if (n_rest > (options->from_plan == NULL ? 1 : 0)) {
+        return g_strdup(options->from_plan == NULL ? "expected one MODEL"
+                                                   : "expected no MODEL beside --from-plan");
+    }
+    if (options->from_plan != NULL && options->config != NULL) {
+        return g_strdup("--config cannot be combined with --from-plan: a plan has its settings");
+    }
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        on_stdout += g_strcmp0(options->outputs[i], "-") == 0;
+    }
+    if (on_stdout > 1) {
+        return g_strdup("only one output can go to standard output");
+    }
+    for (size_t i = 0; i < sim_settings_count() && options->from_plan != NULL; i++) {
+        const char *name = sim_settings_info(i)->name;
+        if (options->settings[i] != NULL && !sim_plan_source_allows(name)) {
+            return g_strdup_printf("--%s cannot be combined with --from-plan: a plan is finished "
+                                   "but for --cluster, --allocator, --hbm",
+                                   name);
+        }
+    }
+    return NULL;
+}
+
+bool sim_predict_options_parse(SimPredictOptions *options, int argc, char **argv, char **message)
+{
+    gboolean help = FALSE;
+    g_autoptr(GError) error = NULL;
+    *options = (SimPredictOptions){.settings = g_new0(char *, sim_settings_count())};
+    g_autoptr(GOptionContext) context = g_option_context_new("MODEL");
+    g_option_context_set_help_enabled(context, FALSE);
+    g_option_context_set_summary(context, "Predicts memory, time and communication of a job.");
+    g_option_context_set_description(context, description);
+    add_main_entries(context, options, &help);
+    add_setting_groups(context, options->settings);
+    if (!g_option_context_parse(context, &argc, &argv, &error)) {
+        *message = explain(error);
+        return false;
+    }
+    if (help) {
+        options->wants_help = true;
+        options->help = g_option_context_get_help(context, FALSE, NULL);
+        return true;
+    }
+    int rest = argc - 1;
+    const char **model = rest > 0 ? (const char **)(void *)(argv + 1) : NULL;
+    if (rest > 0 && strcmp(argv[1], "--") == 0) {
+        model++;
+        rest--;
+    }
+    options->model = rest > 0 ? g_strdup(*model) : NULL;
+    *message = check_combination(options, rest);
+    return *message == NULL;
+}
+
+void sim_predict_options_done(SimPredictOptions *options)
+{
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        g_free(options->settings[i]);
+    }
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        g_free(options->outputs[i]);
+    }
+    g_free(options->settings);
+    g_free(options->config);
+    g_free(options->from_plan);
+    g_free(options->model);
+    g_free(options->help);
+}
+
+bool sim_predict_options_apply(const SimPredictOptions *options, SimSettings *settings,
+                               GError **error)
+{
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        const char *name = sim_settings_info(i)->name;
+        g_autofree char *where = g_strdup_printf("--%s", name);
+        if (options->settings[i] != NULL &&
+            !sim_settings_set(settings, name, options->settings[i], where, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sim_predict_options_use_stdout(const SimPredictOptions *options)
+{
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        if (g_strcmp0(options->outputs[i], "-") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
