@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "predict/model_file.h"
+
+#include "base/error.h"
+#include "hardware/cluster.h"
+
+#include <string.h>
+
+static bool is_path(const char *argument)
+{
+    return strchr(argument, '/') != NULL || g_str_has_suffix(argument, ".json");
+}
+
+char *sim_model_file_find(const char *models, const char *argument, GError **error)
+{
+    if (g_file_test(argument, G_FILE_TEST_IS_DIR)) {
+        g_autofree char *config = g_build_filename(argument, "config.json", NULL);
+        if (g_file_test(config, G_FILE_TEST_EXISTS)) {
+            return g_steal_pointer(&config);
+        }
+        g_set_error(error, SIM_ERROR, SIM_ERROR_IO, "%s: expected a folder with a config.json",
+                    argument);
+        return NULL;
+    }
+    if (g_file_test(argument, G_FILE_TEST_EXISTS)) {
+        return g_strdup(argument);
+    }
+    if (is_path(argument)) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_IO, "%s: no such file", argument);
+        return NULL;
+    }
+    g_autofree char *name = g_strdup_printf("%s.json", argument);
+    g_autofree char *shipped = g_build_filename(models, "nets", name, NULL);
+    if (g_file_test(shipped, G_FILE_TEST_EXISTS)) {
+        return g_steal_pointer(&shipped);
+    }
+    g_auto(GStrv) names = sim_cluster_list(models, "nets");
+    sim_error_set_unknown(error, "MODEL", "model", argument, (const char *const *)names);
+    return NULL;
+}

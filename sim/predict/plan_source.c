@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "predict/plan_source.h"
+
+#include "base/error.h"
+#include "fsdp/plan_builder.h"
+#include "model/hf_model.h"
+#include "predict/json_writer.h"
+
+#include <string.h>
+
+static const char *const run_settings[] = {"cluster", "allocator", "hbm", NULL};
+static const char *const free_settings[] = {"fold", "jobs", "ranks", NULL};
+
+static const char plan_origin[] = "plan: meta config";
+
+bool sim_plan_source_allows(const char *setting)
+{
+    return g_strv_contains(run_settings, setting) || g_strv_contains(free_settings, setting);
+}
+
+/* --- building ----------------------------------------------------------------------------------
+ */
+
+static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, const char *file,
+                            GError **error)
+{
+    g_autoptr(SimModelConfig) config = sim_hf_config_load(file, error);
+    if (config == NULL ||
+        !sim_settings_settle(settings, cluster->gpus, config->max_positions,
+                             sim_hf_model_has_code(config, SIM_MODEL_CODE_TORCHTITAN), error)) {
+        return NULL;
+    }
+    SimModelOptions options = {
+        .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
+                                                      : SIM_MODEL_CODE_TRANSFORMERS,
+        .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
+        .dropout = -1,
+    };
+    return sim_hf_model_build(config, &options, error);
+}
+
+/* What rank 0..W-1 store over what there is, less one: dimension 0 is cut into W equal pieces, the
+ * last ones padded (torch/distributed/fsdp/_fully_shard/_fsdp_param.py). */
+static double compute_padding(const SimModel *model, uint32_t shard_size)
+{
+    double padded = 0, true_elements = 0;
+    for (guint i = 0; i < model->parameters->len; i++) {
+        const SimParameter *parameter = sim_model_parameter(model, i);
+        if (parameter->tied_to != SIM_MODEL_NONE || parameter->elements == 0) {
+            continue;
+        }
+        uint64_t rows = parameter->shape.n_dims > 0 ? parameter->shape.dims[0] : 1;
+        uint64_t pieces = (rows + shard_size - 1) / shard_size * shard_size;
+        padded += (double)(parameter->elements / rows) * (double)pieces;
+        true_elements += (double)parameter->elements;
+    }
+    return true_elements > 0 ? (padded - true_elements) / true_elements : 0;
+}
+
+/* Training FLOPs of one token as torchtitan counts them (models/utils.py): 6 a parameter, those of
+ * the embedding left out unless the head is tied to it, and 6 * layers * heads * (query-key + value
+ * dimension) * sequence for attention, without discount for the causal mask. */
+static double compute_flops_per_token(const SimModel *model, uint64_t sequence)
+{
+    const SimModelFigures *figures = &model->figures;
+    double parameters = (double)sim_model_elements(model) - (double)figures->embedding_elements;
+    return 6 * parameters + 12 * (double)figures->layers * (double)figures->heads *
+                                (double)figures->head_dim * (double)sequence;
+}
+
+static char *print_model(const SimModel *model, const SimJob *job, int64_t accumulate)
+{
+    GString *text = g_string_new(NULL);
+    SimJsonWriter writer;
+    sim_json_writer_init(&writer, text, true);
+    sim_json_writer_begin_object(&writer, NULL);
+    sim_json_writer_text(&writer, "name", model->name);
+    sim_json_writer_uint(&writer, "parameters", model->config_parameters);
+    sim_json_writer_uint(&writer, "trained_parameters", sim_model_elements(model));
+    sim_json_writer_uint(&writer, "units", job->units->len);
+    sim_json_writer_double(&writer, "padding_fraction", compute_padding(model, job->shard_size));
+    sim_json_writer_double(&writer, "flops_per_token",
+                           compute_flops_per_token(model, job->sequence));
+    sim_json_writer_uint(&writer, "tokens_per_rank",
+                         job->sequence * job->batch * (uint64_t)accumulate);
+    sim_json_writer_end_object(&writer);
+    return g_string_free(text, FALSE);
+}
+
+static void set_config(SimPlan *plan, const cJSON *config)
+{
+    g_autoptr(GString) text = g_string_new(NULL);
+    SimJsonWriter writer;
+    sim_json_writer_init(&writer, text, true);
+    sim_json_writer_tree(&writer, NULL, config);
+    sim_plan_set_meta(plan, "config", text->str);
+}
+
+static SimDtype compute_dtype(const SimJob *job)
+{
+    return job->precision.param_dtype != SIM_DTYPE_NONE ? job->precision.param_dtype
+                                                        : job->store_dtype;
+}
+
+SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const char *model_file,
+                               GError **error)
+{
+    if (settings->gpus > 0 && !sim_cluster_choose_gpus(cluster, (uint64_t)settings->gpus, error)) {
+        return NULL;
+    }
+    g_autoptr(SimModel) model = load_model(settings, cluster, model_file, error);
+    if (model == NULL) {
+        return NULL;
+    }
+    g_autoptr(SimJob) job = sim_job_build(settings, model, error);
+    if (job == NULL) {
+        return NULL;
+    }
+    SimAutogradOptions options = {.sequence = job->sequence,
+                                  .batch = job->batch,
+                                  .compute_dtype = compute_dtype(job),
+                                  .residual_dtype = compute_dtype(job),
+                                  .sm_count = cluster->gpu->sms,
+                                  .compute_capability = 90};
+    g_autoptr(SimPlan) plan = sim_plan_builder_build(job, model, &options, error);
+    if (plan == NULL) {
+        return NULL;
+    }
+    g_autoptr(cJSON) config = sim_settings_print(settings);
+    g_autofree char *model_text = print_model(model, job, settings->accumulate);
+    sim_plan_set_meta(plan, "cluster", settings->cluster);
+    set_config(plan, config);
+    sim_plan_set_meta(plan, "model", model_text);
+    return g_steal_pointer(&plan);
+}
+
+/* --- finished plans ----------------------------------------------------------------------------
+ */
+
+static bool adopt_setting(const cJSON *config, const char *name, SimSettings *settings,
+                          GError **error)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, name);
+    if (value == NULL || cJSON_IsNull(value)) {
+        return true;
+    }
+    if (!cJSON_IsString(value)) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s: %s: expected text", plan_origin, name);
+        return false;
+    }
+    return sim_settings_set(settings, name, value->valuestring, plan_origin, error);
+}
+
+bool sim_plan_source_adopt(const SimPlan *plan, SimSettings *settings, GError **error)
+{
+    const char *cluster = sim_plan_get_meta(plan, "cluster");
+    const char *text = sim_plan_get_meta(plan, "config");
+    if (cluster != NULL &&
+        !sim_settings_set(settings, "cluster", cluster, "plan: meta cluster", error)) {
+        return false;
+    }
+    if (text == NULL) {
+        return true;
+    }
+    g_autoptr(cJSON) config = sim_json_parse(text, strlen(text), plan_origin, error);
+    if (config == NULL) {
+        return false;
+    }
+    for (size_t i = 0; run_settings[i] != NULL; i++) {
+        if (!adopt_setting(config, run_settings[i], settings, error)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void sim_plan_source_amend(SimPlan *plan, const SimSettings *settings)
+{
+    const char *text = sim_plan_get_meta(plan, "config");
+    g_autoptr(cJSON) config = text != NULL ? cJSON_Parse(text) : NULL;
+    if (!cJSON_IsObject(config)) {
+        return;
+    }
+    g_autoptr(cJSON) now = sim_settings_print(settings);
+    for (size_t i = 0; run_settings[i] != NULL; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(now, run_settings[i]);
+        if (value != NULL && cJSON_HasObjectItem(config, run_settings[i])) {
+            cJSON_ReplaceItemInObjectCaseSensitive(config, run_settings[i],
+                                                   cJSON_Duplicate(value, true));
+        }
+    }
+    set_config(plan, config);
+    sim_plan_set_meta(plan, "cluster", settings->cluster);
+}
