@@ -153,7 +153,7 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
     if (!find_post_forward_size(context, error) || !add_groups(context, error))
         return NULL;
     context->all_reduce =
-        context->replicas > 1 ? sim_plan_stream(plan, "all_reduce") : context->reduce_scatter;
+        context->is_replicated ? sim_plan_stream(plan, "all_reduce") : context->reduce_scatter;
     return g_steal_pointer(&context);
 }
 

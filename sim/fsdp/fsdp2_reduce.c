@@ -105,7 +105,7 @@ static void divide(SimFsdp2Context *context, uint32_t stream, uint32_t buffer, d
 
 /* O on the reduce-scatter stream, from I. With one rank in the group it is a copy. */
 static uint32_t reduce_scatter(SimFsdp2Context *context, SimFsdp2State *state, uint32_t input,
-                               SimCategory category, const Division *division)
+                               const Division *division)
 {
     SimPlan *plan = context->plan;
     SimDtype dtype = state->unit->reduce_dtype;
@@ -114,7 +114,7 @@ static uint32_t reduce_scatter(SimFsdp2Context *context, SimFsdp2State *state, u
     uint64_t output_bytes = bytes / context->shard_size;
     uint32_t output =
         sim_plan_alloc(plan, context->reduce_scatter, sim_fsdp2_state_name(state, SIM_FSDP2_O, 0),
-                       output_bytes, category, dtype, 0);
+                       output_bytes, SIM_CATEGORY_REDUCE_SCATTER_OUTPUT, dtype, 0);
     divide(context, context->reduce_scatter, input, division->before);
     if (context->shard_size > 1) {
         SimInstruction *row =
@@ -303,10 +303,7 @@ void sim_fsdp2_reduce_start(SimFsdp2Context *context, SimFsdp2State *state)
         chunk_cat(context, state,
                   elements * context->shard_size * sim_dtype_bytes(state->unit->reduce_dtype));
     free_gradients(context, state);
-    uint32_t output = reduce_scatter(context, state, input,
-                                     is_partial ? SIM_CATEGORY_PARTIAL_REDUCE_OUTPUT
-                                                : SIM_CATEGORY_REDUCE_SCATTER_OUTPUT,
-                                     &division);
+    uint32_t output = reduce_scatter(context, state, input, &division);
     if (is_partial) {
         keep_partial(context, state, output);
         return;
@@ -318,10 +315,12 @@ void sim_fsdp2_reduce_start(SimFsdp2Context *context, SimFsdp2State *state)
 
 void sim_fsdp2_reduce_recycle(SimFsdp2Context *context, uint32_t kept)
 {
-    while (context->reductions->len > kept) {
-        SimFsdp2Reduction oldest = g_array_index(context->reductions, SimFsdp2Reduction, 0);
-        sim_plan_wait(context->plan, context->compute, oldest.event);
-        sim_plan_free_buffer(context->plan, oldest.input);
-        g_array_remove_index(context->reductions, 0);
-    }
+    GArray *reductions = context->reductions;
+    uint32_t recycled = reductions->len > kept ? reductions->len - kept : 0;
+    for (uint32_t i = 0; i < recycled; i++)
+        sim_plan_wait(context->plan, context->compute,
+                      g_array_index(reductions, SimFsdp2Reduction, i).event);
+    for (uint32_t i = 0; i < recycled; i++)
+        sim_plan_free_buffer(context->plan, g_array_index(reductions, SimFsdp2Reduction, i).input);
+    g_array_remove_range(reductions, 0, recycled);
 }

@@ -28,68 +28,450 @@ typedef enum Wrapping {
     TITAN_ALIKE, /* the same, the last with the others' reshard_after_forward */
     WHOLE,       /* root */
     ALL_PARTS,   /* embedding | blocks | norm | output | root */
+    TIED,        /* blocks | embedding + norm + output | root */
     NESTED,      /* in every block attention | feed-forward | block, then root */
 } Wrapping;
 
-typedef struct Setting {
+typedef struct Setting Setting;
+
+struct Setting {
     const char *name; /* of the recording */
     uint32_t ranks;
     Wrapping wrapping;
     const SimReshard *reshard;
     SimMixedPrecision precision;
     SimDtype store_dtype;
-    uint32_t shard_size;                                /* 0 = ranks */
-    void (*change)(SimJob *job, const SimModel *model); /* the rest of the script; may be NULL */
-} Setting;
+    uint32_t shard_size;                          /* 0 = ranks */
+    void (*change)(SimJob *job, SimModel *model); /* the rest of the script; may be NULL */
+    Decoder net;                                  /* what is not as in RECORDED_NET */
+    const char *unused, *skipped;                 /* as in Chain */
+};
 
 #define F32 SIM_DTYPE_F32
 #define BF16 SIM_DTYPE_BF16
 #define F16 SIM_DTYPE_F16
 #define NONE SIM_DTYPE_NONE
-#define MIXED {BF16, F32}, F32
+#define PRECISION(param_, reduce_, store_) .precision = {param_, reduce_}, .store_dtype = store_
+#define MIXED PRECISION(BF16, F32, F32)
+#define SETTING(name_, ranks_, wrapping_, reshard_, ...)                                           \
+    {                                                                                              \
+        .name = name_, .ranks = ranks_, .wrapping = wrapping_, .reshard = reshard_, __VA_ARGS__    \
+    }
+
+/* Units in the order of the calls, base wrapping: blocks 0..3, root 4; titan: embedding 0,
+ * blocks 1..4, norm+output 5, root 6. */
+#define BASE_ROOT 4
 
 static SimJobUnit *get_unit(SimJob *job, uint32_t unit)
 {
     return &g_array_index(job->units, SimJobUnit, unit);
 }
 
-static void keep_last_block(SimJob *job, const SimModel *model)
+static void keep_last_block(SimJob *job, SimModel *model)
 {
     get_unit(job, model->blocks->len - 1)->reshard_after_forward = KEPT;
 }
 
+/* --- actions -----------------------------------------------------------------------------------
+ */
+
+static void add(SimJob *job, SimJobActionKind kind, uint32_t microbatch)
+{
+    SimJobAction action = {.kind = kind, .microbatch = microbatch, .unit = SIM_MODEL_NONE};
+    g_array_append_val(job->actions, action);
+}
+
+static void add_for_unit(SimJob *job, SimJobActionKind kind, uint32_t unit)
+{
+    SimJobAction action = {.kind = kind, .unit = unit};
+    g_array_append_val(job->actions, action);
+}
+
+static void set(SimJob *job, SimJobFlag flag, bool value)
+{
+    SimJobAction action = {
+        .kind = SIM_ACTION_SET, .unit = SIM_MODEL_NONE, .flag = flag, .value = value};
+    g_array_append_val(job->actions, action);
+}
+
+#define NO_FLAG ((SimJobFlag)-1)
+
+/* COUNT microbatches; the flags are true for the last of them only. */
+static void accumulate_with(SimJob *job, uint32_t count, SimJobFlag first, SimJobFlag second)
+{
+    g_array_set_size(job->actions, 0);
+    add(job, SIM_ACTION_ZERO_GRAD, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        if (first != NO_FLAG)
+            set(job, first, i == count - 1);
+        if (second != NO_FLAG)
+            set(job, second, i == count - 1);
+        add(job, SIM_ACTION_FORWARD, i);
+        add(job, SIM_ACTION_BACKWARD, i);
+    }
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
+static void accumulate(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, NO_FLAG, NO_FLAG);
+}
+
+static void accumulate_unsynchronised(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, SIM_FLAG_GRADIENT_SYNC, NO_FLAG);
+}
+
+static void accumulate_three_unsynchronised(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 3, SIM_FLAG_GRADIENT_SYNC, NO_FLAG);
+}
+
+static void accumulate_unsharded(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, SIM_FLAG_GRADIENT_SYNC, SIM_FLAG_RESHARD_AFTER_BACKWARD);
+}
+
+static void accumulate_last_backward(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, SIM_FLAG_LAST_BACKWARD, NO_FLAG);
+}
+
+static void accumulate_unsynchronised_last_backward(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, SIM_FLAG_GRADIENT_SYNC, SIM_FLAG_LAST_BACKWARD);
+}
+
+static void accumulate_without_all_reduce(SimJob *job, SimModel *model)
+{
+    (void)model;
+    accumulate_with(job, 2, SIM_FLAG_ALL_REDUCE, NO_FLAG);
+}
+
+/* Called once, after wrapping: first in the actions of every step is the same. */
+static void keep_unsharded_after_backward(SimJob *job, SimModel *model)
+{
+    (void)model;
+    g_array_set_size(job->actions, 0);
+    set(job, SIM_FLAG_RESHARD_AFTER_BACKWARD, false);
+    add(job, SIM_ACTION_ZERO_GRAD, 0);
+    add(job, SIM_ACTION_FORWARD, 0);
+    add(job, SIM_ACTION_BACKWARD, 0);
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
+static void evaluate(SimJob *job, SimModel *model)
+{
+    (void)model;
+    add(job, SIM_ACTION_EVALUATE, 0);
+}
+
+static void evaluate_then_reshard(SimJob *job, SimModel *model)
+{
+    evaluate(job, model);
+    add_for_unit(job, SIM_ACTION_RESHARD, BASE_ROOT);
+}
+
+static void reshard_two_blocks(SimJob *job, SimModel *model)
+{
+    (void)model;
+    g_array_set_size(job->actions, 2); /* zero_grad, forward */
+    add_for_unit(job, SIM_ACTION_RESHARD, 0);
+    add_for_unit(job, SIM_ACTION_RESHARD, 1);
+    add(job, SIM_ACTION_BACKWARD, 0);
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
+static void unshard_blocks(SimJob *job, SimModel *model)
+{
+    (void)model;
+    g_array_set_size(job->actions, 1); /* zero_grad */
+    for (uint32_t unit = 1; unit <= 4; unit++)
+        add_for_unit(job, SIM_ACTION_UNSHARD, unit);
+    add(job, SIM_ACTION_FORWARD, 0);
+    add(job, SIM_ACTION_BACKWARD, 0);
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
+static void run_two_forwards_two_backwards(SimJob *job, SimModel *model)
+{
+    (void)model;
+    g_array_set_size(job->actions, 1); /* zero_grad */
+    add(job, SIM_ACTION_FORWARD, 0);
+    add(job, SIM_ACTION_FORWARD, 1);
+    set(job, SIM_FLAG_LAST_BACKWARD, false);
+    add(job, SIM_ACTION_BACKWARD, 0);
+    set(job, SIM_FLAG_LAST_BACKWARD, true);
+    add(job, SIM_ACTION_BACKWARD, 1);
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
+/* --- calls on units ----------------------------------------------------------------------------
+ */
+
+static void add_target(GArray **targets, uint32_t unit)
+{
+    if (*targets == NULL)
+        *targets = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_array_append_val(*targets, unit);
+}
+
+/* ORDER[i] prefetches the COUNT units after it. Those of the last, if any, are an empty list: as if
+ * not called. */
+static void prefetch_along(SimJob *job, const uint32_t *order, uint32_t length, uint32_t count,
+                           bool is_backward)
+{
+    for (uint32_t i = 0; i + 1 < length; i++)
+        for (uint32_t j = i + 1; j < length && j <= i + count; j++) {
+            SimJobUnit *unit = get_unit(job, order[i]);
+            add_target(is_backward ? &unit->backward_prefetch : &unit->forward_prefetch, order[j]);
+        }
+}
+
+static const uint32_t FORWARDS[] = {BASE_ROOT, 0, 1, 2, 3};
+static const uint32_t BACKWARDS[] = {BASE_ROOT, 3, 2, 1, 0};
+static const uint32_t TITAN_FORWARDS[] = {0, 1, 2, 3, 4, 5};
+static const uint32_t TITAN_BACKWARDS[] = {5, 4, 3, 2, 1, 0};
+
+static void prefetch_forward_1(SimJob *job, SimModel *model)
+{
+    (void)model;
+    prefetch_along(job, FORWARDS, 5, 1, false);
+}
+
+static void prefetch_forward_2(SimJob *job, SimModel *model)
+{
+    (void)model;
+    prefetch_along(job, FORWARDS, 5, 2, false);
+}
+
+static void prefetch_backward_1(SimJob *job, SimModel *model)
+{
+    (void)model;
+    prefetch_along(job, BACKWARDS, 5, 1, true);
+}
+
+static void prefetch_backward_2(SimJob *job, SimModel *model)
+{
+    (void)model;
+    prefetch_along(job, BACKWARDS, 5, 2, true);
+}
+
+static void prefetch_both(SimJob *job, SimModel *model)
+{
+    (void)model;
+    prefetch_along(job, TITAN_FORWARDS, 6, 1, false);
+    prefetch_along(job, TITAN_BACKWARDS, 6, 1, true);
+}
+
+static void keep_embedding_sharded(SimJob *job, SimModel *model)
+{
+    (void)model;
+    get_unit(job, 0)->stays_sharded_in_backward = true;
+}
+
+static void unshard_async(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->unshards_async = true;
+}
+
+static void record_post_optim_event(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->has_post_optim_event = true;
+}
+
+static void keep_two_inputs(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->reduce_scatter_input_buffers = 2;
+}
+
+static void separate_reduce_scatter(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->has_reduce_scatter_group = true;
+}
+
+static void divide_by_1(SimJob *job, SimModel *model)
+{
+    (void)model;
+    get_unit(job, BASE_ROOT)->gradient_divide_factor = 1;
+}
+
+static void divide_by_ranks(SimJob *job, SimModel *model)
+{
+    (void)model;
+    get_unit(job, BASE_ROOT)->gradient_divide_factor = job->ranks;
+}
+
+static void force_sum(SimJob *job, SimModel *model)
+{
+    (void)model;
+    get_unit(job, BASE_ROOT)->forces_sum_reduction = true;
+}
+
+static void keep_unsharded_storage(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->keeps_unsharded_storage = true;
+}
+
+static void reduce_unused(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->reduces_unused_parameters = true;
+}
+
+static void step_in_backward(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->has_optimizer_in_backward = true;
+    g_array_set_size(job->actions, 0);
+    add(job, SIM_ACTION_ZERO_GRAD, 0);
+    add(job, SIM_ACTION_FORWARD, 0);
+    add(job, SIM_ACTION_BACKWARD, 0);
+}
+
+static void replicate(SimJob *job, SimModel *model)
+{
+    (void)model;
+    job->has_replicate_mesh = true;
+}
+
+/* --- the model ---------------------------------------------------------------------------------
+ */
+
+static void freeze(SimModel *model, const char *prefix, const char *suffix)
+{
+    for (uint32_t i = 0; i < model->parameters->len; i++) {
+        SimParameter *parameter = &g_array_index(model->parameters, SimParameter, i);
+        if (g_str_has_prefix(parameter->path, prefix) && g_str_has_suffix(parameter->path, suffix))
+            parameter->is_frozen = true;
+    }
+}
+
+static void freeze_block_1(SimJob *job, SimModel *model)
+{
+    (void)job;
+    freeze(model, "layers.1.", "");
+}
+
+static void freeze_embedding_and_block_0(SimJob *job, SimModel *model)
+{
+    (void)job;
+    freeze(model, "tok_embeddings", "");
+    freeze(model, "layers.0.", "");
+}
+
+static void freeze_wq_and_w1(SimJob *job, SimModel *model)
+{
+    (void)job;
+    freeze(model, "layers.", "wq.weight");
+    freeze(model, "layers.", "w1.weight");
+}
+
+static void keep_norms_in_f32(SimJob *job, SimModel *model)
+{
+    for (uint32_t i = 0; i < model->parameters->len; i++)
+        if (sim_model_parameter(model, i)->shape.n_dims == 1)
+            add_target(&job->uncast_parameters, i);
+}
+
 static const Setting SETTINGS[] = {
-    {"base-w2", 2, BASE, &UNSET, MIXED, 0, NULL},
-    {"base-w3", 3, BASE, &UNSET, MIXED, 0, NULL},
-    {"base-w4", 4, BASE, &UNSET, MIXED, 0, NULL},
-    {"titan-w2", 2, TITAN, &UNSET, MIXED, 0, NULL},
-    {"titan-w4", 4, TITAN, &UNSET, MIXED, 0, NULL},
-    {"whole-w2", 2, WHOLE, &UNSET, MIXED, 0, NULL},
-    {"nested-w2", 2, NESTED, &UNSET, MIXED, 0, NULL},
-    {"blocks-only-no-root-params-w2", 2, ALL_PARTS, &UNSET, MIXED, 0, NULL},
-    {"raf-true-w2", 2, BASE, &RESHARDED, MIXED, 0, NULL},
-    {"set-raf-root-true-w2", 2, BASE, &RESHARDED, MIXED, 0, NULL},
-    {"raf-false-w2", 2, BASE, &KEPT, MIXED, 0, NULL},
-    {"raf-int1-w2", 2, BASE, &TO_1, MIXED, 0, NULL},
-    {"raf-int2-w4", 4, BASE, &TO_2, MIXED, 0, NULL},
-    {"raf-int2-fp32-w4", 4, BASE, &TO_2, {NONE, NONE}, F32, 0, NULL},
-    {"titan-raf-false-w2", 2, TITAN_ALIKE, &KEPT, MIXED, 0, NULL},
-    {"titan-raf-true-w2", 2, TITAN_ALIKE, &RESHARDED, MIXED, 0, NULL},
-    {"last-block-kept-w2", 2, BASE, &UNSET, MIXED, 0, keep_last_block},
-    {"mp-none-w2", 2, BASE, &UNSET, {NONE, NONE}, F32, 0, NULL},
-    {"mp-bf16-bf16-w2", 2, BASE, &UNSET, {BF16, BF16}, F32, 0, NULL},
-    {"mp-bf16-reduce-unset-w2", 2, BASE, &UNSET, {BF16, NONE}, F32, 0, NULL},
-    {"mp-fp32-param-bf16-reduce-w2", 2, BASE, &UNSET, {NONE, BF16}, F32, 0, NULL},
-    {"mp-output-fp32-w2", 2, BASE, &UNSET, MIXED, 0, NULL},
-    {"mp-bf16-param-fp16-reduce-w2", 2, BASE, &UNSET, {BF16, F16}, F32, 0, NULL},
-    {"model-bf16-w2", 2, BASE, &UNSET, {NONE, NONE}, BF16, 0, NULL},
-    {"model-bf16-reduce-fp32-w2", 2, BASE, &UNSET, {NONE, F32}, BF16, 0, NULL},
-    {"hsdp-2x2", 4, BASE, &UNSET, MIXED, 2, NULL},
-    {"hsdp-titan-2x2", 4, TITAN, &UNSET, MIXED, 2, NULL},
-    {"hsdp-fp32-2x2", 4, BASE, &UNSET, {NONE, NONE}, F32, 2, NULL},
-    {"hsdp-bf16-reduce-2x2", 4, BASE, &UNSET, {BF16, BF16}, F32, 2, NULL},
-    {"hsdp-raf-false-2x2", 4, BASE, &KEPT, MIXED, 2, NULL},
-    {"hsdp-2x1-w2", 2, BASE, &UNSET, MIXED, 1, NULL},
+    SETTING("base-w2", 2, BASE, &UNSET, MIXED),
+    SETTING("base-w3", 3, BASE, &UNSET, MIXED),
+    SETTING("base-w4", 4, BASE, &UNSET, MIXED),
+    SETTING("titan-w2", 2, TITAN, &UNSET, MIXED),
+    SETTING("titan-w4", 4, TITAN, &UNSET, MIXED),
+    SETTING("whole-w2", 2, WHOLE, &UNSET, MIXED),
+    SETTING("nested-w2", 2, NESTED, &UNSET, MIXED),
+    SETTING("blocks-only-no-root-params-w2", 2, ALL_PARTS, &UNSET, MIXED),
+    SETTING("raf-true-w2", 2, BASE, &RESHARDED, MIXED),
+    SETTING("set-raf-root-true-w2", 2, BASE, &RESHARDED, MIXED),
+    SETTING("raf-false-w2", 2, BASE, &KEPT, MIXED),
+    SETTING("raf-int1-w2", 2, BASE, &TO_1, MIXED),
+    SETTING("raf-int2-w4", 4, BASE, &TO_2, MIXED),
+    SETTING("raf-int2-fp32-w4", 4, BASE, &TO_2, PRECISION(NONE, NONE, F32)),
+    SETTING("titan-raf-false-w2", 2, TITAN_ALIKE, &KEPT, MIXED),
+    SETTING("titan-raf-true-w2", 2, TITAN_ALIKE, &RESHARDED, MIXED),
+    SETTING("last-block-kept-w2", 2, BASE, &UNSET, MIXED, .change = keep_last_block),
+    SETTING("mp-none-w2", 2, BASE, &UNSET, PRECISION(NONE, NONE, F32)),
+    SETTING("mp-bf16-bf16-w2", 2, BASE, &UNSET, PRECISION(BF16, BF16, F32)),
+    SETTING("mp-bf16-reduce-unset-w2", 2, BASE, &UNSET, PRECISION(BF16, NONE, F32)),
+    SETTING("mp-fp32-param-bf16-reduce-w2", 2, BASE, &UNSET, PRECISION(NONE, BF16, F32)),
+    SETTING("mp-output-fp32-w2", 2, BASE, &UNSET, MIXED),
+    SETTING("mp-bf16-param-fp16-reduce-w2", 2, BASE, &UNSET, PRECISION(BF16, F16, F32)),
+    SETTING("mp-norms-kept-fp32-w2", 2, BASE, &UNSET, MIXED, .change = keep_norms_in_f32),
+    SETTING("model-bf16-w2", 2, BASE, &UNSET, PRECISION(NONE, NONE, BF16)),
+    SETTING("model-bf16-reduce-fp32-w2", 2, BASE, &UNSET, PRECISION(NONE, F32, BF16)),
+    SETTING("hsdp-2x2", 4, BASE, &UNSET, MIXED, .shard_size = 2),
+    SETTING("hsdp-titan-2x2", 4, TITAN, &UNSET, MIXED, .shard_size = 2),
+    SETTING("hsdp-fp32-2x2", 4, BASE, &UNSET, PRECISION(NONE, NONE, F32), .shard_size = 2),
+    SETTING("hsdp-bf16-reduce-2x2", 4, BASE, &UNSET, PRECISION(BF16, BF16, F32), .shard_size = 2),
+    SETTING("hsdp-raf-false-2x2", 4, BASE, &KEPT, MIXED, .shard_size = 2),
+    SETTING("hsdp-accum2-2x2", 4, BASE, &UNSET, MIXED, .shard_size = 2, .change = accumulate),
+    SETTING("hsdp-accum2-no-all-reduce-2x2", 4, BASE, &UNSET, MIXED, .shard_size = 2,
+            .change = accumulate_without_all_reduce),
+    SETTING("hsdp-2x1-w2", 2, BASE, &UNSET, MIXED, .shard_size = 1),
+    SETTING("hsdp-1x2-w2", 2, BASE, &UNSET, MIXED, .shard_size = 2, .change = replicate),
+    SETTING("replicate-w2", 2, BASE, &KEPT, MIXED, .shard_size = 1),
+    SETTING("accum2-w2", 2, BASE, &UNSET, MIXED, .change = accumulate),
+    SETTING("accum2-nosync-w2", 2, BASE, &UNSET, MIXED, .change = accumulate_unsynchronised),
+    SETTING("accum3-nosync-titan-w2", 2, TITAN, &UNSET, MIXED,
+            .change = accumulate_three_unsynchronised),
+    SETTING("accum2-nosync-fp32-w2", 2, BASE, &UNSET, PRECISION(NONE, NONE, F32),
+            .change = accumulate_unsynchronised),
+    SETTING("accum2-nosync-bf16-reduce-w2", 2, BASE, &UNSET, PRECISION(BF16, BF16, F32),
+            .change = accumulate_unsynchronised),
+    SETTING("accum2-nosync-keep-unsharded-w2", 2, BASE, &UNSET, MIXED,
+            .change = accumulate_unsharded),
+    SETTING("accum2-last-backward-w2", 2, BASE, &UNSET, MIXED, .change = accumulate_last_backward),
+    SETTING("accum2-nosync-last-backward-w2", 2, BASE, &UNSET, MIXED,
+            .change = accumulate_unsynchronised_last_backward),
+    SETTING("accum2-keep-unsharded-across-optim-w2", 2, BASE, &UNSET, MIXED,
+            .change = keep_unsharded_after_backward),
+    SETTING("eval-between-w2", 2, BASE, &UNSET, MIXED, .change = evaluate),
+    SETTING("eval-then-reshard-w2", 2, BASE, &UNSET, MIXED, .change = evaluate_then_reshard),
+    SETTING("explicit-reshard-w2", 2, BASE, &KEPT, MIXED, .change = reshard_two_blocks),
+    SETTING("explicit-unshard-w2", 2, TITAN, &UNSET, MIXED, .change = unshard_blocks),
+    SETTING("two-forward-two-backward-w2", 2, BASE, &UNSET, MIXED,
+            .change = run_two_forwards_two_backwards),
+    SETTING("prefetch-fwd1-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_forward_1),
+    SETTING("prefetch-fwd2-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_forward_2),
+    SETTING("prefetch-bwd1-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_backward_1),
+    SETTING("prefetch-bwd2-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_backward_2),
+    SETTING("prefetch-titan-fwd1-bwd1-w2", 2, TITAN, &UNSET, MIXED, .change = prefetch_both),
+    SETTING("no-unshard-in-backward-embedding-w2", 2, TITAN, &UNSET, MIXED,
+            .change = keep_embedding_sharded),
+    SETTING("unshard-async-op-w2", 2, BASE, &UNSET, MIXED, .change = unshard_async),
+    SETTING("post-optim-event-w2", 2, BASE, &UNSET, MIXED, .change = record_post_optim_event),
+    SETTING("rs-input-buffers2-w2", 2, BASE, &UNSET, MIXED, .change = keep_two_inputs),
+    SETTING("separate-rs-group-w4", 4, BASE, &UNSET, MIXED, .change = separate_reduce_scatter),
+    SETTING("divide-factor1-w2", 2, BASE, &UNSET, MIXED, .change = divide_by_1),
+    SETTING("divide-factorW-w2", 2, BASE, &UNSET, MIXED, .change = divide_by_ranks),
+    SETTING("force-sum-w2", 2, BASE, &UNSET, MIXED, .change = force_sum),
+    SETTING("keep-unsharded-storage-w2", 2, BASE, &UNSET, MIXED, .change = keep_unsharded_storage),
+    SETTING("optim-in-backward-w2", 2, BASE, &UNSET, MIXED, .change = step_in_backward),
+    SETTING("frozen-block1-w2", 2, BASE, &UNSET, MIXED, .change = freeze_block_1),
+    SETTING("frozen-embedding-block0-w2", 2, TITAN, &UNSET, MIXED,
+            .change = freeze_embedding_and_block_0),
+    SETTING("frozen-wq-w1-w2", 2, BASE, &UNSET, MIXED, .change = freeze_wq_and_w1),
+    SETTING("unused-param-w2", 2, BASE, &UNSET, MIXED, .net = {.extra_rows = 7, .extra_in = 6},
+            .unused = ".extra"),
+    SETTING("unused-param-reduced-w2", 2, BASE, &UNSET, MIXED, .change = reduce_unused,
+            .net = {.extra_rows = 7, .extra_in = 6}, .unused = ".extra"),
+    SETTING("unused-block2-w2", 2, BASE, &UNSET, MIXED, .skipped = "layers.2"),
+    SETTING("tiny-param-w4", 4, BASE, &UNSET, MIXED, .net = {.extra_rows = 3, .extra_in = 15}),
+    SETTING("tied-root-w2", 2, BASE, &UNSET, MIXED, .net = {.is_head_tied = true}),
+    SETTING("tied-group-w2", 2, TIED, &UNSET, MIXED, .net = {.is_head_tied = true}),
 };
 
 static void wrap(SimJob *job, const SimModel *model, Wrapping wrapping, SimReshard reshard)
@@ -114,6 +496,11 @@ static void wrap(SimJob *job, const SimModel *model, Wrapping wrapping, SimResha
         fully_shard(job, model, "output", reshard);
         fully_shard(job, model, "", reshard);
         break;
+    case TIED:
+        fully_shard_blocks(job, model, reshard);
+        fully_shard(job, model, "tok_embeddings+norm+output", reshard);
+        fully_shard(job, model, "", reshard);
+        break;
     case NESTED:
         for (uint32_t i = 0; i < model->blocks->len; i++) {
             const char *block =
@@ -129,46 +516,76 @@ static void wrap(SimJob *job, const SimModel *model, Wrapping wrapping, SimResha
     }
 }
 
-static void run_action(SimFsdp2 *fsdp, Chain *chain, SimPlan *plan, const SimJobAction *action,
-                       GArray **graph)
+#define GRAPHS 3
+
+typedef struct Script {
+    SimFsdp2 *fsdp;
+    SimPlan *plan;
+    Chain chain;
+    GArray *graphs[GRAPHS]; /* of a microbatch, until its backward */
+} Script;
+
+static void run_action(Script *script, const SimJobAction *action)
 {
-    sim_plan_context(plan)->phase = SIM_PHASE_OPTIMIZER;
+    SimPlanContext *context = sim_plan_context(script->plan);
+    context->phase = SIM_PHASE_FORWARD;
+    GArray *graph;
     switch (action->kind) {
     case SIM_ACTION_FORWARD:
-        *graph = chain_forward(chain);
+        script->graphs[action->microbatch] = chain_forward(&script->chain);
+        break;
+    case SIM_ACTION_EVALUATE:
+        graph = chain_forward(&script->chain);
+        g_array_unref(graph);
         break;
     case SIM_ACTION_BACKWARD:
-        chain_backward(chain, *graph);
-        g_clear_pointer(graph, g_array_unref);
-        sim_fsdp2_finish_backward(fsdp);
+        context->phase = SIM_PHASE_BACKWARD;
+        chain_backward(&script->chain, script->graphs[action->microbatch]);
+        g_clear_pointer(&script->graphs[action->microbatch], g_array_unref);
+        sim_fsdp2_finish_backward(script->fsdp);
         break;
     case SIM_ACTION_OPTIMIZER:
-        sim_fsdp2_step(fsdp);
+        sim_fsdp2_step(script->fsdp);
         break;
     case SIM_ACTION_ZERO_GRAD:
-        sim_fsdp2_zero_grad(fsdp);
+        sim_fsdp2_zero_grad(script->fsdp);
         break;
-    default:
-        ck_abort_msg("an action that no recording has");
+    case SIM_ACTION_SET:
+        sim_fsdp2_set_flag(script->fsdp, action->unit, action->flag, action->value);
+        break;
+    case SIM_ACTION_RESHARD:
+        sim_fsdp2_reshard(script->fsdp, action->unit);
+        break;
+    case SIM_ACTION_UNSHARD:
+        sim_fsdp2_unshard(script->fsdp, action->unit);
+        break;
+    case SIM_ACTION_CLIP:
+        ck_abort_msg("no recording clips");
     }
 }
 
-static SimPlan *build(const SimJob *job, const SimModel *model)
+static SimPlan *build(const SimJob *job, const SimModel *model, const Setting *setting)
 {
     SimPlan *plan = sim_plan_new(job->ranks);
     g_autoptr(SimFsdp2) fsdp = sim_fsdp2_new(job, model, plan, NULL);
     ck_assert_ptr_nonnull(fsdp);
     SimDtype compute = job->precision.param_dtype;
-    Chain chain = {.model = model,
-                   .plan = plan,
-                   .hooks = sim_fsdp2_hooks(fsdp),
-                   .dtype = compute == NONE ? job->store_dtype : compute};
-    GArray *graph = NULL;
+    Script script = {
+        .fsdp = fsdp,
+        .plan = plan,
+        .chain = {.model = model,
+                  .plan = plan,
+                  .hooks = sim_fsdp2_hooks(fsdp),
+                  .dtype = compute == NONE ? job->store_dtype : compute,
+                  .kept_dtype = job->uncast_parameters,
+                  .unused = setting->unused,
+                  .skipped = setting->skipped},
+    };
     sim_fsdp2_start(fsdp);
     for (uint32_t step = 0; step < job->steps; step++) {
         sim_plan_context(plan)->step = (int32_t)step;
         for (uint32_t i = 0; i < job->actions->len; i++)
-            run_action(fsdp, &chain, plan, &g_array_index(job->actions, SimJobAction, i), &graph);
+            run_action(&script, &g_array_index(job->actions, SimJobAction, i));
     }
     return plan;
 }
@@ -184,7 +601,13 @@ static void order_actions(SimJob *job)
 START_TEST(plans_are_what_pytorch_did)
 {
     const Setting *setting = &SETTINGS[_i];
-    SimModel *model = decoder_new(&RECORDED_NET);
+    Decoder net = setting->net;
+    net.layers = RECORDED_NET.layers;
+    net.hidden = RECORDED_NET.hidden;
+    net.key_value_width = RECORDED_NET.key_value_width;
+    net.feed_forward = RECORDED_NET.feed_forward;
+    net.vocabulary = RECORDED_NET.vocabulary;
+    SimModel *model = decoder_new(&net);
     SimJob *job = fully_shard_new(setting->ranks, STEPS);
     job->shard_size = setting->shard_size == 0 ? setting->ranks : setting->shard_size;
     job->precision = setting->precision;
@@ -193,7 +616,7 @@ START_TEST(plans_are_what_pytorch_did)
     wrap(job, model, setting->wrapping, *setting->reshard);
     if (setting->change != NULL)
         setting->change(job, model);
-    g_autoptr(SimPlan) plan = build(job, model);
+    g_autoptr(SimPlan) plan = build(job, model, setting);
     g_autoptr(GError) error = NULL;
     ck_assert_msg(sim_plan_check(plan, &error), "%s: %s", setting->name,
                   error == NULL ? "" : error->message);

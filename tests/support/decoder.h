@@ -8,14 +8,19 @@
 #include "model/model.h"
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct Decoder {
     uint64_t layers, hidden, key_value_width, feed_forward, vocabulary;
+    uint64_t extra_rows; /* blocks in EXTRA_IN register a matrix of so many rows themselves */
+    uint32_t extra_in;   /* a bit a block */
+    bool is_head_tied;
 } Decoder;
 
 /* The net of the recordings: 4 heads of 15, 2 of them for keys and values. */
-static const Decoder RECORDED_NET = {4, 60, 30, 101, 251};
-static const Decoder LLAMA_8B = {32, 4096, 1024, 14336, 128256};
+static const Decoder RECORDED_NET = {4, 60, 30, 101, 251, 0, 0, false};
+static const Decoder LLAMA_8B = {32, 4096, 1024, 14336, 128256, 0, 0, false};
 
 static inline uint32_t decoder_add_module(SimModel *model, uint32_t parent, const char *name)
 {
@@ -29,21 +34,28 @@ static inline uint32_t decoder_add_module(SimModel *model, uint32_t parent, cons
     return model->modules->len - 1;
 }
 
-/* A child NAME of PARENT with one parameter "weight" of ROWS x COLUMNS (COLUMNS 0: a vector). */
-static inline void decoder_add_weight(SimModel *model, uint32_t parent, const char *name,
-                                      uint64_t rows, uint64_t columns)
+/* MODULE registers NAME of ROWS x COLUMNS (COLUMNS 0: a vector). */
+static inline void decoder_add_parameter(SimModel *model, uint32_t index, const char *name,
+                                         uint64_t rows, uint64_t columns)
 {
-    uint32_t index = decoder_add_module(model, parent, name);
     SimModule *module = &g_array_index(model->modules, SimModule, index);
     SimParameter parameter = {
-        .path = g_strdup_printf("%s.weight", module->path),
+        .path = g_strdup_printf("%s.%s", module->path, name),
         .shape = {.dims = {rows, columns}, .n_dims = columns == 0 ? 1 : 2},
         .elements = columns == 0 ? rows : rows * columns,
         .module = index,
         .tied_to = SIM_MODEL_NONE,
     };
-    module->n_parameters = 1;
+    module->n_parameters++;
     g_array_append_val(model->parameters, parameter);
+}
+
+/* A child NAME of PARENT with one parameter "weight". */
+static inline void decoder_add_weight(SimModel *model, uint32_t parent, const char *name,
+                                      uint64_t rows, uint64_t columns)
+{
+    uint32_t index = decoder_add_module(model, parent, name);
+    decoder_add_parameter(model, index, "weight", rows, columns);
 }
 
 static inline void decoder_add_block(SimModel *model, const Decoder *net, uint32_t layers,
@@ -52,6 +64,8 @@ static inline void decoder_add_block(SimModel *model, const Decoder *net, uint32
     g_autofree char *name = g_strdup_printf("%" G_GUINT64_FORMAT, number);
     uint32_t block = decoder_add_module(model, layers, name);
     g_array_append_val(model->blocks, block);
+    if ((net->extra_in >> number & 1) != 0)
+        decoder_add_parameter(model, block, "extra", net->extra_rows, net->hidden);
     decoder_add_weight(model, block, "attention_norm", net->hidden, 0);
     uint32_t attention = decoder_add_module(model, block, "attention");
     decoder_add_weight(model, attention, "wq", net->hidden, net->hidden);
@@ -91,6 +105,8 @@ static inline SimModel *decoder_new(const Decoder *net)
         decoder_add_block(model, net, layers, i);
     decoder_add_weight(model, root, "norm", net->hidden, 0);
     decoder_add_weight(model, root, "output", net->vocabulary, net->hidden);
+    if (net->is_head_tied)
+        g_array_index(model->parameters, SimParameter, model->parameters->len - 1).tied_to = 0;
     return model;
 }
 

@@ -154,10 +154,11 @@ static inline Facts *facts_read_recording(const char *file, GError **error)
 /* --- a plan ------------------------------------------------------------------------------------
  */
 
-/* Whole gradients that a chunk_cat reads: the others are narrow ones that were widened. */
-static inline bool *facts_find_reduced(const SimPlan *plan)
+/* Of whole gradients, the unit whose chunk_cat reads them; 0: none does, it is a narrow one that
+ * was widened. */
+static inline SimStringId *facts_find_reduced(const SimPlan *plan)
 {
-    bool *is_reduced = g_new0(bool, sim_plan_buffer_count(plan) + 1);
+    SimStringId *units = g_new0(SimStringId, sim_plan_buffer_count(plan) + 1);
     for (size_t i = 0; i < sim_plan_length(plan); i++) {
         const SimInstruction *row = sim_plan_instruction(plan, i);
         if (row->op != SIM_PLAN_KERNEL ||
@@ -165,9 +166,9 @@ static inline bool *facts_find_reduced(const SimPlan *plan)
             continue;
         const SimTouch *touches = sim_plan_touches(plan, row);
         for (uint16_t t = 0; t < row->n_reads; t++)
-            is_reduced[touches[t].buffer] = true;
+            units[touches[t].buffer] = row->unit;
     }
-    return is_reduced;
+    return units;
 }
 
 static inline bool facts_is_fsdp(const SimPlan *plan, const SimBuffer *buffer)
@@ -206,13 +207,21 @@ static inline void facts_read_buffer(Facts *facts, const SimPlan *plan, const Si
         sim_plan_stream_name(plan, buffer->stream), name, buffer->bytes);
 }
 
+/* On the compute stream only casts of shards are recorded. */
+static inline bool facts_is_unrecorded(const SimPlan *plan, const SimInstruction *row)
+{
+    const char *name = sim_plan_string(plan, row->name);
+    if (row->stream != 0 || (strcmp(name, "cast") != 0 && strcmp(name, "accumulate") != 0))
+        return false;
+    const SimTouch *written = sim_plan_touches(plan, row) + row->n_reads;
+    return sim_plan_buffer(plan, written->buffer)->category != SIM_CATEGORY_TEMPORARY;
+}
+
 static inline void facts_read_kernel(Facts *facts, const SimPlan *plan, const SimInstruction *row)
 {
     const char *name = sim_plan_string(plan, row->name);
     const char *op = strcmp(name, "divide") == 0 ? "div" : name;
-    bool is_gradient =
-        row->stream == 0 && (strcmp(op, "cast") == 0 || strcmp(op, "accumulate") == 0);
-    if (!facts_is_work(op) || is_gradient)
+    if (!facts_is_work(op) || facts_is_unrecorded(plan, row))
         return;
     g_autofree char *bytes =
         row->bytes == 0 ? g_strdup("") : g_strdup_printf("%" G_GUINT64_FORMAT, row->bytes);
@@ -229,6 +238,10 @@ static inline void facts_read_event(Facts *facts, const SimPlan *plan, const Sim
         row->is_event_of_stream
             ? g_strdup_printf("stream:%s", sim_plan_stream_name(plan, row->event))
             : sim_plan_print_name(plan, sim_plan_event_name(plan, row->event));
+    if (g_str_has_prefix(event, "post_optim#")) { /* the script's own */
+        g_autofree char *named = g_steal_pointer(&event);
+        event = g_strdup_printf("user:%s", strchr(named, '#'));
+    }
     facts_add(facts,
               g_strdup_printf("%s %s on %s", verb, event, sim_plan_stream_name(plan, row->stream)));
 }
@@ -236,18 +249,17 @@ static inline void facts_read_event(Facts *facts, const SimPlan *plan, const Sim
 static inline Facts *facts_read_plan(const SimPlan *plan)
 {
     Facts *facts = facts_new();
-    g_autofree bool *is_reduced = facts_find_reduced(plan);
-    g_autofree SimStringId *units = g_new0(SimStringId, sim_plan_buffer_count(plan) + 1);
+    g_autofree SimStringId *units = facts_find_reduced(plan);
     for (size_t i = 0; i < sim_plan_length(plan); i++) {
         const SimInstruction *row = sim_plan_instruction(plan, i);
         if (!sim_plan_rank_set_has(plan, row->rank_set, 0))
             continue;
         if (row->op == SIM_PLAN_ALLOC || row->op == SIM_PLAN_FREE) {
             const SimBuffer *buffer = sim_plan_buffer(plan, row->buffer);
-            if (row->op == SIM_PLAN_ALLOC)
+            bool is_gradient = buffer->category == SIM_CATEGORY_UNSHARDED_GRADIENT;
+            if (row->op == SIM_PLAN_ALLOC && !is_gradient)
                 units[row->buffer] = row->unit;
-            if (facts_is_fsdp(plan, buffer) &&
-                (buffer->category != SIM_CATEGORY_UNSHARDED_GRADIENT || is_reduced[row->buffer]))
+            if (facts_is_fsdp(plan, buffer) && (!is_gradient || units[row->buffer] != 0))
                 facts_read_buffer(facts, plan, row, units[row->buffer]);
         } else if (row->op == SIM_PLAN_KERNEL || row->op == SIM_PLAN_COLLECTIVE) {
             facts_read_kernel(facts, plan, row);

@@ -14,6 +14,8 @@ static inline void fully_shard_clear_unit(void *data)
     SimJobUnit *unit = data;
     g_free(unit->name);
     g_array_unref(unit->modules);
+    g_clear_pointer(&unit->forward_prefetch, g_array_unref);
+    g_clear_pointer(&unit->backward_prefetch, g_array_unref);
 }
 
 /* bf16 parameters, f32 reduction and storage; a step is forward, backward, step, zero_grad. */
@@ -86,5 +88,7 @@ static inline void fully_shard_free(SimJob *job)
 {
     g_array_unref(job->units);
     g_array_unref(job->actions);
+    g_clear_pointer(&job->ignored_parameters, g_array_unref);
+    g_clear_pointer(&job->uncast_parameters, g_array_unref);
     g_free(job);
 }
