@@ -30,6 +30,9 @@ static void write_delay(SimCsvWriter *writer, const SimPlan *plan, const SimSpan
     case SIM_DELAY_EVENT:
         text = sim_plan_print_name(plan, sim_plan_event_name(plan, span->delayed_by));
         break;
+    case SIM_DELAY_STREAM:
+        text = g_strdup_printf("stream:%s", sim_plan_stream_name(plan, span->delayed_by));
+        break;
     case SIM_DELAY_RANK:
         text = g_strdup_printf("rank %u", span->delayed_by);
         break;
