@@ -63,16 +63,16 @@ static void play_work(Replay *replay, uint32_t row, uint32_t stream, SimTime dur
     add_span(replay, row, stream, span);
 }
 
-/* The event of a wait happened at TIME. */
-static void play_wait(Replay *replay, uint32_t stream, SimTime time, uint32_t event)
+/* What STREAM waits for, DELAY and BY, happened at TIME. */
+static void play_wait(Replay *replay, uint32_t stream, SimTime time, SimDelay delay, uint32_t by)
 {
     Lane *lane = &replay->lanes[stream];
     if (time == SIM_TIME_NEVER) {
         lane->is_stuck = true;
     } else if (time > lane->ready) {
         lane->ready = time;
-        lane->delay = SIM_DELAY_EVENT;
-        lane->delayed_by = event;
+        lane->delay = (uint8_t)delay;
+        lane->delayed_by = by;
     }
 }
 
@@ -164,10 +164,10 @@ static bool play_row(Replay *replay, uint32_t position)
     case SIM_PLAN_WAIT:
         if (instruction->is_event_of_stream) {
             play_wait(replay, instruction->stream, time_of_stream(replay, instruction->event),
-                      SIM_PLAN_NONE);
+                      SIM_DELAY_STREAM, instruction->event);
         } else {
             play_wait(replay, instruction->stream, replay->rank->events[instruction->event],
-                      instruction->event);
+                      SIM_DELAY_EVENT, instruction->event);
         }
         return true;
     case SIM_PLAN_HOST_WAIT:
