@@ -68,7 +68,25 @@ static double compute_flops_per_token(const SimModel *model, uint64_t sequence)
                                 (double)figures->head_dim * (double)sequence;
 }
 
-static char *print_model(const SimModel *model, const SimJob *job, int64_t accumulate)
+/* Units that have parameters of their own, and so communicate: those that hold shards. */
+static uint32_t count_units(const SimPlan *plan)
+{
+    g_autoptr(GHashTable) units = g_hash_table_new(NULL, NULL);
+    for (size_t i = 0; i < sim_plan_length(plan); i++) {
+        const SimInstruction *instruction = sim_plan_instruction(plan, i);
+        if (instruction->step >= 0) {
+            break;
+        }
+        if (instruction->op == SIM_PLAN_ALLOC &&
+            sim_plan_buffer(plan, instruction->buffer)->category == SIM_CATEGORY_PARAMETER_SHARD) {
+            g_hash_table_add(units, GUINT_TO_POINTER(instruction->unit));
+        }
+    }
+    return g_hash_table_size(units);
+}
+
+static char *print_model(const SimPlan *plan, const SimModel *model, const SimJob *job,
+                         int64_t accumulate)
 {
     GString *text = g_string_new(NULL);
     SimJsonWriter writer;
@@ -77,7 +95,7 @@ static char *print_model(const SimModel *model, const SimJob *job, int64_t accum
     sim_json_writer_text(&writer, "name", model->name);
     sim_json_writer_uint(&writer, "parameters", model->config_parameters);
     sim_json_writer_uint(&writer, "trained_parameters", sim_model_elements(model));
-    sim_json_writer_uint(&writer, "units", job->units->len);
+    sim_json_writer_uint(&writer, "units", count_units(plan));
     sim_json_writer_double(&writer, "padding_fraction", compute_padding(model, job->shard_size));
     sim_json_writer_double(&writer, "flops_per_token",
                            compute_flops_per_token(model, job->sequence));
@@ -127,7 +145,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
         return NULL;
     }
     g_autoptr(cJSON) config = sim_settings_print(settings);
-    g_autofree char *model_text = print_model(model, job, settings->accumulate);
+    g_autofree char *model_text = print_model(plan, model, job, settings->accumulate);
     sim_plan_set_meta(plan, "cluster", settings->cluster);
     set_config(plan, config);
     sim_plan_set_meta(plan, "model", model_text);
