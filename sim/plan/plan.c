@@ -9,6 +9,16 @@
 
 #include "plan/plan_private.h"
 
+/* With room for one more, so that there is always an array to point into. */
+static void *copy_elements(const void *elements, size_t n, size_t size)
+{
+    void *copy = g_malloc_n(n + 1, size);
+
+    if (n > 0)
+        memcpy(copy, elements, n * size);
+    return copy;
+}
+
 SimPlan *sim_plan_new(uint32_t ranks)
 {
     g_assert(ranks > 0 && ranks <= SIM_PLAN_MAX_RANKS);
@@ -26,6 +36,8 @@ SimPlan *sim_plan_new(uint32_t ranks)
     plan->rank_sets = g_array_new(FALSE, FALSE, sizeof(SimRankSet));
     plan->set_ids = g_hash_table_new(NULL, NULL);
     plan->events = sim_name_table_new();
+    plan->touches = copy_elements(NULL, 0, sizeof *plan->touches);
+    plan->touches_capacity = 1;
     plan->context = (SimPlanContext){.step = -1, .microbatch = -1};
     g_array_append_val(plan->ranges, whole);
     g_array_append_val(plan->rank_sets, all);
@@ -83,12 +95,15 @@ SimPlan *sim_plan_copy(const SimPlan *plan)
         g_hash_table_insert(copy->set_ids, GUINT_TO_POINTER(text), GUINT_TO_POINTER(i));
     }
     copy->events = sim_name_table_copy(plan->events);
-    copy->n_rows = copy->rows_capacity = plan->n_rows;
-    copy->rows = g_memdup2(plan->rows, plan->n_rows * sizeof *plan->rows);
-    copy->n_buffers = copy->buffers_capacity = plan->n_buffers;
-    copy->buffers = g_memdup2(plan->buffers, plan->n_buffers * sizeof *plan->buffers);
-    copy->n_touches = copy->touches_capacity = plan->n_touches;
-    copy->touches = g_memdup2(plan->touches, plan->n_touches * sizeof *plan->touches);
+    copy->n_rows = plan->n_rows;
+    copy->rows_capacity = plan->n_rows + 1;
+    copy->rows = copy_elements(plan->rows, plan->n_rows, sizeof *plan->rows);
+    copy->n_buffers = plan->n_buffers;
+    copy->buffers_capacity = plan->n_buffers + 1;
+    copy->buffers = copy_elements(plan->buffers, plan->n_buffers, sizeof *plan->buffers);
+    copy->n_touches = plan->n_touches;
+    copy->touches_capacity = plan->n_touches + 1;
+    copy->touches = copy_elements(plan->touches, plan->n_touches, sizeof *plan->touches);
     return copy;
 }
 

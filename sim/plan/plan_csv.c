@@ -370,7 +370,7 @@ static bool read_instruction(const SimPlanCells *cells, SimPlanOp op, RowValues 
     bool is_on_host = op == SIM_PLAN_ALLOC && strcmp(stream_name, "host") == 0;
     uint16_t stream = 0;
 
-    if (!check_columns(cells, op, error) || !read_context(cells, error) ||
+    if (!check_columns(cells, (int)op, error) || !read_context(cells, error) ||
         !read_values(cells, values, error))
         return false;
     if (*stream_name != '\0' && !is_on_host && !sim_plan_cells_read_stream(cells, &stream, error))

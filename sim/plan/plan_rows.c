@@ -10,7 +10,7 @@
 /* Room for one more element of SIZE bytes. */
 static void *grow(void *elements, size_t *capacity, size_t size)
 {
-    *capacity = *capacity == 0 ? 256 : *capacity * 2;
+    *capacity = MAX(256, *capacity * 2);
     return g_realloc_n(elements, *capacity, size);
 }
 
