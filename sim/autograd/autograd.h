@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What PyTorch's dispatcher and autograd engine would do with a model: the order in which a training
- * step issues operators, and when each tensor is born and dies, written as rows of a plan.
+ * What PyTorch's dispatcher and autograd engine would do with a model: the order in which a
+ * training step issues operators, and when each tensor is born and dies, written as rows of a plan.
  *
- * Tensors are views of storages; a storage lives as long as something refers to it: a Python variable
- * of a running forward, an operator's saved tensor, a gradient in the engine's input buffers, the
- * caller. The plan's `alloc` and `free` rows follow from that count and from nothing else. Backward
- * walks the recorded graph as torch/csrc/autograd/engine.cpp does: ready node with the highest
- * sequence number first, AccumulateGrad before all; saved tensors are released after the node has
- * made its outputs.
+ * Tensors are views of storages; a storage lives as long as something refers to it: a Python
+ * variable of a running forward, an operator's saved tensor, a gradient in the engine's input
+ * buffers, the caller. The plan's `alloc` and `free` rows follow from that count and from nothing
+ * else. Backward walks the recorded graph as torch/csrc/autograd/engine.cpp does: ready node with
+ * the highest sequence number first, AccumulateGrad before all; saved tensors are released after
+ * the node has made its outputs.
  *
- * FSDP knows modules, not operators, so all it can do is in the hooks. Each hook may append rows of its
- * own to the plan (and change its context's unit, which autograd then keeps).
+ * FSDP knows modules, not operators, so all it can do is in the hooks. Each hook may append rows of
+ * its own to the plan (and change its context's unit, which autograd then keeps).
  *
- * Rows are appended on stream "compute" (0) with the plan's context, of which autograd itself changes
- * only phase FORWARD <-> RECOMPUTE and unit "loss".
+ * Rows are appended on stream "compute" (0) with the plan's context, of which autograd itself
+ * changes only phase FORWARD <-> RECOMPUTE and unit "loss".
  */
 #pragma once
 
@@ -30,15 +30,15 @@
 typedef struct SimAutogradHooks {
     void *user_data;
 
-    /* Before MODULE's forward runs (the module's `__call__` begins). Other than NO_TOKEN: the inputs
-     * that need a gradient go through an identity node (RegisterPostBackwardFunction of
+    /* Before MODULE's forward runs (the module's `__call__` begins). Other than NO_TOKEN: the
+     * inputs that need a gradient go through an identity node (RegisterPostBackwardFunction of
      * _fsdp_param_group.py) whose backward calls post_backward(TOKEN): not called if no input needs
      * one. */
     uint32_t (*pre_forward)(void *user_data, uint32_t module);
 
     /* After it. Other than NO_TOKEN: pre_backward(TOKEN) is called when a gradient arrives at the
-     * first of the module's outputs that need one, just before the node that made it runs, and again
-     * (is_repeat) for each further output of the same use. */
+     * first of the module's outputs that need one, just before the node that made it runs, and
+     * again (is_repeat) for each further output of the same use. */
     uint32_t (*post_forward)(void *user_data, uint32_t module);
 
     void (*pre_backward)(void *user_data, uint32_t token, bool is_repeat);
@@ -47,25 +47,26 @@ typedef struct SimAutogradHooks {
     /* The plan buffer from which an operator reads PARAMETER now. */
     uint32_t (*parameter)(void *user_data, uint32_t parameter);
 
-    /* AccumulateGrad: BUFFER (an alloc of this plan, category UNSHARDED_GRADIENT) is PARAMETER's whole
-     * gradient of this backward; it belongs to the callee, who frees it or adds it to an older one. */
+    /* AccumulateGrad: BUFFER (an alloc of this plan, category UNSHARDED_GRADIENT) is PARAMETER's
+     * whole gradient of this backward; it belongs to the callee, who frees it or adds it to an
+     * older one. */
     void (*gradient)(void *user_data, uint32_t parameter, uint32_t buffer);
 } SimAutogradHooks;
 
 typedef struct SimAutogradOptions {
-    uint64_t sequence; /* tokens a sample */
-    uint64_t batch;    /* samples a microbatch */
-    SimDtype compute_dtype; /* of parameters as operators see them (FSDP's param_dtype) */
-    SimDtype residual_dtype; /* of the embedding's output; = compute_dtype under FSDP */
-    uint32_t sm_count;       /* scratch of reductions depends on it */
+    uint64_t sequence;           /* tokens a sample */
+    uint64_t batch;              /* samples a microbatch */
+    SimDtype compute_dtype;      /* of parameters as operators see them (FSDP's param_dtype) */
+    SimDtype residual_dtype;     /* of the embedding's output; = compute_dtype under FSDP */
+    uint32_t sm_count;           /* scratch of reductions depends on it */
     uint32_t compute_capability; /* 90 = sm_90: workspace of matrix products */
 } SimAutogradOptions;
 
 typedef struct SimAutograd SimAutograd;
 
 /* MODEL, PLAN, HOOKS are borrowed and must outlive the result. */
-SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan, const SimAutogradOptions *options,
-                              const SimAutogradHooks *hooks);
+SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
+                              const SimAutogradOptions *options, const SimAutogradHooks *hooks);
 void sim_autograd_free(SimAutograd *autograd);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimAutograd, sim_autograd_free)
 
@@ -73,8 +74,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimAutograd, sim_autograd_free)
  * buffers of the model, token ids and labels. */
 void sim_autograd_start(SimAutograd *autograd);
 
-/* One forward of the whole model and its loss. WITH_GRAD false = under no_grad (nothing is saved, no
- * hook token is asked for). The graph of MICROBATCH is kept until its backward. */
+/* One forward of the whole model and its loss. WITH_GRAD false = under no_grad (nothing is saved,
+ * no hook token is asked for). The graph of MICROBATCH is kept until its backward. */
 void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_grad);
 
 /* backward() of MICROBATCH's loss: consumes its graph. The caller runs what PyTorch queues as final

@@ -4,12 +4,13 @@
  * calls (program.h). Read-only once built; shapes are whole (unsharded).
  *
  * Modules and parameters are known by index. Module 0 is the root (path ""); children come after
- * their parent and in registration order, so a walk by index is PyTorch's `named_modules` order, and
- * parameters by index are in `named_parameters` order.
+ * their parent and in registration order, so a walk by index is PyTorch's `named_modules` order,
+ * and parameters by index are in `named_parameters` order.
  */
 #pragma once
 
 #include "base/dtype.h"
+#include "model/shape.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -17,34 +18,32 @@
 #include <stdint.h>
 
 #define SIM_MODEL_NONE UINT32_MAX
-#define SIM_SHAPE_MAX_DIMS 5
-
-typedef struct SimShape {
-    uint64_t dims[SIM_SHAPE_MAX_DIMS];
-    uint32_t n_dims; /* 0 = a scalar */
-} SimShape;
-
-uint64_t sim_shape_elements(const SimShape *shape);
-/* "4096x1024"; "" for a scalar. Owned by the caller. */
-char *sim_shape_print(const SimShape *shape);
-
 typedef struct SimParameter {
-    char *path;        /* "layers.3.attention.wq.weight" */
+    char *path; /* "layers.3.attention.wq.weight" */
     SimShape shape;
     uint64_t elements;
-    uint32_t module;   /* the one that registers it */
-    uint32_t tied_to;  /* the parameter that really holds it, or SIM_MODEL_NONE */
-    bool is_frozen;    /* requires_grad = False */
+    uint32_t module;  /* the one that registers it */
+    uint32_t tied_to; /* the parameter that really holds it, or SIM_MODEL_NONE */
+    bool is_frozen;   /* requires_grad = False */
 } SimParameter;
 
 typedef struct SimProgram SimProgram; /* program.h */
 
 typedef struct SimModule {
-    char *path;        /* "layers.3.attention"; "" = root */
-    uint32_t parent;   /* SIM_MODEL_NONE for the root */
+    char *path;                             /* "layers.3.attention"; "" = root */
+    uint32_t parent;                        /* SIM_MODEL_NONE for the root */
     uint32_t first_parameter, n_parameters; /* its own, in SimModel.parameters */
-    SimProgram *forward; /* NULL: a container that is never called itself */
+    SimProgram *forward;                    /* NULL: a container that is never called itself */
 } SimModule;
+
+/* A tensor that the model holds besides its parameters: a rotary table. */
+typedef struct SimModelBuffer {
+    const char *name;
+    int64_t dims[SIM_SHAPE_MAX_DIMS]; /* may be SIM_DIM_SEQUENCE or SIM_DIM_BATCH of operator.h */
+    uint32_t n_dims;
+    SimDtype dtype;
+    bool is_input; /* token ids: the training loop's, not the model's */
+} SimModelBuffer;
 
 /* What FLOP and MFU conventions need of a decoder; zero where the model has no such thing. */
 typedef struct SimModelFigures {
@@ -53,16 +52,19 @@ typedef struct SimModelFigures {
 } SimModelFigures;
 
 typedef struct SimModel {
-    char *name;             /* "llama-3.1-8b": the file's base name */
-    char *architecture;     /* "LlamaForCausalLM" */
-    GArray *modules;        /* of SimModule */
-    GArray *parameters;     /* of SimParameter */
+    char *name;         /* "llama-3.1-8b": the file's base name */
+    char *architecture; /* "LlamaForCausalLM" */
+    GArray *modules;    /* of SimModule */
+    GArray *parameters; /* of SimParameter */
     SimModelFigures figures;
-    SimProgram *loss;       /* from the model's output to the scalar; outside the tree */
+    GArray *buffers;     /* of SimModelBuffer; 0 = the token ids, which are the labels too */
+    GPtrArray *programs; /* owns every forward; equal blocks share one */
+    SimProgram *loss;    /* from the root's result to the scalar, outside the tree; NULL: the root's
+                          * result is the scalar */
     uint64_t config_parameters; /* the published total: a tied head counts once */
     /* embedding, blocks in order, last norm, head: paths for default wrapping */
     uint32_t embedding, norm, head; /* module indices, or SIM_MODEL_NONE */
-    GArray *blocks;         /* of uint32_t */
+    GArray *blocks;                 /* of uint32_t */
     bool is_head_tied;
 } SimModel;
 

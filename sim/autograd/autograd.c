@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "autograd/autograd.h"
+
+#include "autograd/autograd_private.h"
+
+static SimLayout parameter_layout(const SimParameter *parameter, SimDtype dtype)
+{
+    return sim_layout_contiguous(&parameter->shape, dtype);
+}
+
+static void make_parameters(SimAutograd *autograd, SimDtype dtype)
+{
+    const SimModel *model = autograd->model;
+    autograd->parameters = g_new0(SimTensor *, model->parameters->len);
+    for (uint32_t i = 0; i < model->parameters->len; i++) {
+        const SimParameter *parameter = sim_model_parameter(model, i);
+        uint32_t holder = parameter->tied_to != SIM_MODEL_NONE ? parameter->tied_to : i;
+        SimLayout layout = parameter_layout(parameter, dtype);
+        autograd->parameters[i] =
+            holder == i ? sim_tensor_new_parameter(&autograd->dispatch.pool, &layout, i)
+                        : sim_tensor_ref(autograd->parameters[holder]);
+    }
+}
+
+SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
+                              const SimAutogradOptions *options, const SimAutogradHooks *hooks)
+{
+    SimAutograd *autograd = g_new0(SimAutograd, 1);
+    autograd->model = model;
+    autograd->hooks = hooks;
+    autograd->plan = plan;
+    sim_dispatch_init(&autograd->dispatch, model, plan, options, hooks);
+    make_parameters(autograd, options->compute_dtype);
+    autograd->buffers = g_ptr_array_new();
+    autograd->graphs = g_array_new(FALSE, TRUE, sizeof(SimGraph));
+    autograd->slots = g_ptr_array_new();
+    autograd->pending = g_new0(SimPendingGradient, model->parameters->len);
+    autograd->module_stems = g_new(SimStringId, model->modules->len);
+    SimStrings *strings = sim_plan_strings(plan);
+    for (uint32_t i = 0; i < model->modules->len; i++) {
+        const char *path = sim_model_module(model, i)->path;
+        autograd->module_stems[i] = sim_strings_intern(strings, *path != '\0' ? path : "model");
+    }
+    autograd->loss_unit = sim_strings_intern(strings, "loss");
+    return autograd;
+}
+
+void sim_autograd_free(SimAutograd *autograd)
+{
+    if (autograd == NULL)
+        return;
+    for (guint i = 0; i < autograd->graphs->len; i++)
+        sim_graph_done(&g_array_index(autograd->graphs, SimGraph, i));
+    g_array_unref(autograd->graphs);
+    g_ptr_array_unref(autograd->buffers);
+    g_ptr_array_unref(autograd->slots);
+    g_free(autograd->parameters);
+    g_free(autograd->pending);
+    g_free(autograd->module_stems);
+    sim_dispatch_done(&autograd->dispatch);
+    g_free(autograd);
+}
+
+SimGraph *sim_autograd_graph(SimAutograd *autograd, uint32_t microbatch)
+{
+    while (autograd->graphs->len <= microbatch) {
+        g_array_set_size(autograd->graphs, autograd->graphs->len + 1);
+        sim_graph_init(&g_array_index(autograd->graphs, SimGraph, autograd->graphs->len - 1));
+    }
+    return &g_array_index(autograd->graphs, SimGraph, microbatch);
+}
+
+static SimLayout buffer_layout(const SimModelBuffer *buffer, const SimOperatorSetting *setting)
+{
+    SimShape shape = {.n_dims = buffer->n_dims};
+    for (uint32_t i = 0; i < buffer->n_dims; i++)
+        shape.dims[i] = buffer->dims[i] == SIM_DIM_BATCH      ? setting->batch
+                        : buffer->dims[i] == SIM_DIM_SEQUENCE ? setting->sequence
+                                                              : (uint64_t)buffer->dims[i];
+    return sim_layout_contiguous(&shape, buffer->dtype);
+}
+
+void sim_autograd_start(SimAutograd *autograd)
+{
+    SimStrings *strings = sim_plan_strings(autograd->plan);
+    for (guint i = 0; i < autograd->model->buffers->len; i++) {
+        const SimModelBuffer *buffer = &g_array_index(autograd->model->buffers, SimModelBuffer, i);
+        SimLayout layout = buffer_layout(buffer, &autograd->dispatch.setting);
+        SimName name = {.stem = sim_strings_intern(strings, buffer->name), .serial = -1};
+        g_ptr_array_add(
+            autograd->buffers,
+            sim_dispatch_allocate(&autograd->dispatch, &layout, name,
+                                  buffer->is_input ? SIM_CATEGORY_INPUT : SIM_CATEGORY_BUFFER));
+    }
+}
+
+void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_grad)
+{
+    SimGraph *graph = sim_autograd_graph(autograd, microbatch);
+    g_assert(autograd->buffers->len == autograd->model->buffers->len && graph->loss == NULL);
+    autograd->graph = with_grad ? graph : NULL;
+    SimTensor *ids = g_ptr_array_index(autograd->buffers, 0);
+    SimTensor *results[2];
+    sim_autograd_call_module(autograd, 0, 1, &ids, results);
+    if (autograd->model->loss != NULL) {
+        SimTensor *logits = results[0];
+        sim_autograd_run_program(autograd, 0, autograd->model->loss, &logits, results);
+        sim_tensor_unref(&autograd->dispatch.pool, logits);
+    }
+    graph->loss = results[0];
+    autograd->graph = NULL;
+}
+
+void sim_autograd_drop_loss(SimAutograd *autograd, uint32_t microbatch)
+{
+    SimGraph *graph = sim_autograd_graph(autograd, microbatch);
+    if (graph->loss != NULL)
+        sim_tensor_unref(&autograd->dispatch.pool, g_steal_pointer(&graph->loss));
+}

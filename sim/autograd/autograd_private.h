@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state of a SimAutograd, for the files of this folder.
+ */
+#pragma once
+
+#include "autograd/autograd.h"
+#include "autograd/dispatch.h"
+#include "autograd/graph.h"
+#include "model/program.h"
+
+/* A parameter's gradient on its way to AccumulateGrad. */
+typedef struct SimPendingGradient {
+    SimTensor *sum;
+    uint32_t expected; /* contributions still to come in this backward */
+} SimPendingGradient;
+
+struct SimAutograd {
+    const SimModel *model;
+    const SimAutogradHooks *hooks;
+    SimPlan *plan;
+    SimDispatch dispatch;
+    SimTensor **parameters;    /* by index; a tied one is the tensor of the one that holds it */
+    GPtrArray *buffers;        /* of SimTensor, as in the model; kept for ever */
+    GArray *graphs;            /* of SimGraph, by microbatch */
+    GPtrArray *slots;          /* stack of SimTensor of the running programs */
+    SimStringId *module_stems; /* by module */
+    SimStringId loss_unit;
+    SimPendingGradient *pending; /* by parameter */
+    /* of the running forward */
+    SimGraph *graph; /* NULL under no_grad */
+};
+
+SimGraph *sim_autograd_graph(SimAutograd *autograd, uint32_t microbatch);
+
+/* Runs PROGRAM as MODULE's: ARGUMENTS are borrowed, RESULTS hold one reference each. */
+void sim_autograd_run_program(SimAutograd *autograd, uint32_t module, const SimProgram *program,
+                              SimTensor *const *arguments, SimTensor **results);
+
+/* Module.__call__: hooks, then its program. */
+void sim_autograd_call_module(SimAutograd *autograd, uint32_t module, uint32_t n_inputs,
+                              SimTensor *const *inputs, SimTensor **results);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/hf_causal_lm.h"
+
+#include "model/module_tree.h"
+
+SimSlot sim_hf_causal_lm_position_ids(SimProgram *program)
+{
+    int64_t dims[] = {1, SIM_DIM_SEQUENCE};
+    SimSlot counted = sim_program_call(program, SIM_OPERATOR_ARANGE, NULL, 0, NULL);
+    SimSlot shifted = sim_forward_scalar(program, SIM_OPERATOR_ADD_SCALAR, counted, 0);
+    return sim_forward_view(program, shifted, 2, dims);
+}
+
+SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot key, SimSlot value,
+                                   double dropout)
+{
+    SimSlot out = sim_forward_attention(program, query, key, value, dropout);
+    SimSlot turned = sim_forward_transpose(program, out, 1, 2);
+    SimSlot contiguous = sim_forward_unary(program, SIM_OPERATOR_CLONE, turned);
+    int64_t dims[] = {SIM_DIM_BATCH, SIM_DIM_SEQUENCE, SIM_DIM_REST};
+    return sim_program_bind(program, sim_forward_view(program, contiguous, 3, dims));
+}
+
+/* ForCausalLMLoss(logits, labels): labels padded by one and shifted, logits in f32. */
+static SimSlot write_loss(SimProgram *p, SimSlot logits, SimSlot labels, uint64_t vocabulary)
+{
+    int64_t rows[] = {SIM_DIM_REST, (int64_t)vocabulary}, flat[] = {SIM_DIM_REST};
+    SimAttributes one = {.length = 1};
+    sim_program_open_function(p);
+    SimSlot wide = sim_program_bind(p, sim_forward_cast(p, logits, SIM_DTYPE_F32));
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
+    SimSlot padded = sim_program_bind(p, sim_program_call(p, SIM_OPERATOR_PAD, &one, 1, &labels));
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
+    SimAttributes rest = {.dim = 1, .start = 1};
+    SimSlot shifted = sim_program_call(p, SIM_OPERATOR_SLICE, &rest, 1, &padded);
+    shifted = sim_program_bind(p, sim_forward_unary(p, SIM_OPERATOR_CLONE, shifted));
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
+    wide = sim_program_rebind(p, wide, sim_forward_view(p, wide, 2, rows));
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
+    shifted = sim_program_rebind(p, shifted, sim_forward_view(p, shifted, 1, flat));
+    SimSlot loss = sim_program_bind(p, sim_forward_cross_entropy(p, wide, shifted));
+    sim_program_close_function(p, 1, &loss);
+    return loss;
+}
+
+void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint32_t decoder)
+{
+    SimProgram *head = sim_forward_linear_new(false);
+    sim_program_set_flags(head, SIM_PROGRAM_LOGITS);
+    model->head =
+        sim_module_tree_add_weight(model, 0, "lm_head", config->vocabulary, config->hidden, head);
+    if (config->is_head_tied)
+        sim_module_tree_tie(model, sim_model_module(model, model->head)->first_parameter,
+                            sim_model_module(model, model->embedding)->first_parameter);
+    SimProgram *p = sim_program_new(1);
+    SimSlot hidden = sim_program_bind(p, sim_forward_module(p, decoder, 0));
+    SimSlot logits = sim_program_bind(p, sim_forward_module(p, model->head, hidden));
+    SimSlot loss = sim_program_bind(p, write_loss(p, logits, 0, config->vocabulary));
+    sim_program_finish(p, 1, &loss);
+    sim_module_tree_set_forward(model, 0, p);
+}

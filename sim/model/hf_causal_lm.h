@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the causal language models of transformers share: position ids, the sdpa attention function,
+ * the head and the loss inside the root's forward. Private to hf_*.c.
+ */
+#pragma once
+
+#include "model/forward.h"
+#include "model/hf_config.h"
+
+/* (torch.arange(S) + 0).unsqueeze(0): an unnamed value. */
+SimSlot sim_hf_causal_lm_position_ids(SimProgram *program);
+
+/* integrations/sdpa_attention.py and the reshape after it: [B, S, heads x head_dim], bound as a
+ * variable. */
+SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot key, SimSlot value,
+                                   double dropout);
+
+/* Adds lm_head, tied as the config says, and the root's forward: DECODER's output, logits, loss
+ * (loss/loss_utils.py, ForCausalLMLoss). */
+void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint32_t decoder);

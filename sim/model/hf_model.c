@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/hf_model.h"
+
+#include "base/error.h"
+
+bool sim_hf_model_has_code(const SimModelConfig *config, SimModelCode code)
+{
+    if (code == SIM_MODEL_CODE_TRANSFORMERS)
+        return true;
+    bool is_plain = config->architecture == SIM_ARCHITECTURE_LLAMA ||
+                    config->architecture == SIM_ARCHITECTURE_MISTRAL;
+    return is_plain && !config->has_qkv_bias && !config->has_output_bias && !config->has_mlp_bias;
+}
+
+static uint64_t count_elements(const SimModel *model, bool only_embedding)
+{
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < model->parameters->len; i++) {
+        const SimParameter *parameter = sim_model_parameter(model, i);
+        if (parameter->tied_to == SIM_MODEL_NONE &&
+            (!only_embedding || parameter->module == model->embedding))
+            elements += parameter->elements;
+    }
+    return elements;
+}
+
+/* The published total has a tied head once, even where the code trains one of its own. */
+static void set_figures(SimModel *model, const SimModelConfig *config)
+{
+    uint64_t head = config->vocabulary * config->hidden;
+    model->is_head_tied =
+        sim_model_parameter(model, sim_model_module(model, model->head)->first_parameter)
+            ->tied_to != SIM_MODEL_NONE;
+    model->config_parameters = count_elements(model, false);
+    if (config->is_head_tied && !model->is_head_tied)
+        model->config_parameters -= head;
+    model->figures = (SimModelFigures){
+        .layers = config->layers,
+        .hidden = config->hidden,
+        .heads = config->heads,
+        .head_dim = config->head_dim,
+        .key_value_heads = config->key_value_heads,
+        .vocabulary = config->vocabulary,
+        .max_positions = config->max_positions,
+        .embedding_elements = model->is_head_tied ? 0 : count_elements(model, true),
+    };
+}
+
+SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions *options,
+                             GError **error)
+{
+    if (!sim_hf_model_has_code(config, options->code)) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "%s: torchtitan code exists for plain Llama and Mistral without biases, found "
+                    "%s; use --code transformers",
+                    config->name, sim_hf_config_architecture_name(config->architecture));
+        return NULL;
+    }
+    SimModel *model =
+        options->code == SIM_MODEL_CODE_TORCHTITAN ? sim_hf_model_build_torchtitan(config, options)
+        : config->architecture == SIM_ARCHITECTURE_GPT2 ? sim_hf_model_build_gpt2(config, options)
+                                                        : sim_hf_model_build_llama(config);
+    set_figures(model, config);
+    return model;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files that describe operators share: writing a call's events down in host order. Private
+ * to operator_*.c.
+ */
+#pragma once
+
+#include "model/operator.h"
+
+/* Allocates the next output. */
+void sim_operator_describe_output(SimOperatorCall *call, const SimLayout *layout);
+/* The next output is a part of input 0, OFFSET elements in. */
+void sim_operator_describe_view(SimOperatorCall *call, const SimLayout *layout, uint64_t offset);
+void sim_operator_describe_scratch(SimOperatorCall *call, uint64_t bytes);
+void sim_operator_describe_release(SimOperatorCall *call, uint32_t n);
+
+#define SIM_OPERATOR_ALL UINT32_MAX
+/* Launches NAME, which reads inputs READS and writes outputs WRITES (bits; ALL), each once. */
+SimOperatorKernel *sim_operator_describe_kernel(SimOperatorCall *call, SimOperator name,
+                                                uint32_t reads, uint32_t writes);
+
+/* One file's operators each; false if CALL's operator is none of them. */
+bool sim_operator_describe_views(SimOperatorCall *call);
+bool sim_operator_describe_pointwise(SimOperatorCall *call);
+bool sim_operator_describe_matrix(SimOperatorCall *call);
+bool sim_operator_describe_norm(SimOperatorCall *call);
+bool sim_operator_describe_attention(SimOperatorCall *call);
+bool sim_operator_describe_tokens(SimOperatorCall *call);
