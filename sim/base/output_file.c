@@ -23,6 +23,7 @@ struct SimOutputFile {
     GConverter *compressor; /* NULL: plain */
     GString *buffer;        /* not yet written, before compression */
     GError *failure;        /* the first one */
+    bool is_written;        /* nothing is left to write */
 };
 
 static void fail(SimOutputFile *file, const char *reason)
@@ -163,11 +164,19 @@ void sim_output_file_printf(SimOutputFile *file, const char *format, ...)
     flush_if_full(file);
 }
 
-bool sim_output_file_commit(SimOutputFile *file, GError **error)
+static void write_out(SimOutputFile *file)
 {
+    if (file->is_written)
+        return;
+    file->is_written = true;
     flush(file, true);
     if (file->failure == NULL && file->temporary != NULL && fsync(file->fd) != 0)
         fail(file, g_strerror(errno));
+}
+
+bool sim_output_file_commit(SimOutputFile *file, GError **error)
+{
+    write_out(file);
     if (file->fd >= 0 && close(file->fd) != 0)
         fail(file, g_strerror(errno));
     file->fd = -1;
@@ -185,6 +194,31 @@ bool sim_output_file_commit(SimOutputFile *file, GError **error)
         return true;
     g_propagate_error(error, g_steal_pointer(&file->failure));
     return false;
+}
+
+static bool write_out_all(SimOutputFile *const *files, size_t count, bool replaces, GError **error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (files[i] == NULL || (files[i]->target != NULL) != replaces)
+            continue;
+        write_out(files[i]);
+        if (files[i]->failure != NULL) {
+            g_propagate_error(error, g_steal_pointer(&files[i]->failure));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sim_output_file_commit_all(SimOutputFile *const *files, size_t count, GError **error)
+{
+    if (!write_out_all(files, count, true, error) || !write_out_all(files, count, false, error))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (files[i] != NULL && !sim_output_file_commit(files[i], error))
+            return false;
+    }
+    return true;
 }
 
 void sim_output_file_free(SimOutputFile *file)

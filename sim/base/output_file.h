@@ -28,6 +28,11 @@ void sim_output_file_printf(SimOutputFile *file, const char *format, ...) G_GNUC
  */
 bool sim_output_file_commit(SimOutputFile *file, GError **error);
 
+/* Commits all of FILES (NULLs are left out) or none: everything is written before the first is
+ * renamed, standard output and devices after all files. Errors IO; only a rename that fails after
+ * others leaves some in place. */
+bool sim_output_file_commit_all(SimOutputFile *const *files, size_t count, GError **error);
+
 /* Frees; without a commit before, drops what was written. */
 void sim_output_file_free(SimOutputFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimOutputFile, sim_output_file_free)
