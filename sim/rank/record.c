@@ -202,7 +202,8 @@ static void add_memory_time(Replay *replay, guint *next, uint32_t position)
     }
 }
 
-void sim_simulation_record(const SimSimulation *simulation, uint32_t number, SimRecorder *recorder)
+SimTrack *sim_simulation_record(const SimSimulation *simulation, uint32_t number,
+                                SimRecorder *recorder)
 {
     uint32_t entity = simulation->partition->entity_of_rank[number];
     const SimRank *rank = &simulation->ranks[entity];
@@ -225,5 +226,5 @@ void sim_simulation_record(const SimSimulation *simulation, uint32_t number, Sim
         is_running = is_running && position < rank->program->length && play_row(&replay, position);
         add_memory_time(&replay, &next, position);
     }
-    sim_recorder_sort(replay.track);
+    return replay.track;
 }

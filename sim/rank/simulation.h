@@ -57,6 +57,7 @@ const SimResult *sim_simulation_run(SimSimulation *simulation);
 uint32_t sim_simulation_classes(const SimSimulation *simulation);
 uint32_t sim_simulation_class_rank(const SimSimulation *simulation, uint32_t class_);
 
-/* After the run: RANK's spans and allocator events as a new track of RECORDER, sorted. What was
- * compiled away is computed again from the times of collectives and events. O(rows). */
-void sim_simulation_record(const SimSimulation *simulation, uint32_t rank, SimRecorder *recorder);
+/* After the run: RANK's spans (in host order) and allocator events as a new track of RECORDER.
+ * What was compiled away is computed again from the times of collectives and events. O(rows). */
+SimTrack *sim_simulation_record(const SimSimulation *simulation, uint32_t rank,
+                                SimRecorder *recorder);
