@@ -135,7 +135,7 @@ SimRecorder *sim_prediction_record(const SimPrediction *prediction, const char *
     SimRecorder *recorder = sim_recorder_new(prediction->plan);
     for (uint32_t rank = 0; rank < count; rank++) {
         if (is_chosen[rank]) {
-            sim_simulation_record(prediction->simulation, rank, recorder);
+            sim_recorder_sort(sim_simulation_record(prediction->simulation, rank, recorder));
         }
     }
     return recorder;
