@@ -138,12 +138,7 @@ static bool write_files(Work *work, GError **error)
     if (work->files[SIM_OUTPUT_PLAN] != NULL) {
         sim_plan_csv_save(work->plan, work->files[SIM_OUTPUT_PLAN]);
     }
-    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
-        if (work->files[i] != NULL && !sim_output_file_commit(work->files[i], error)) {
-            return false;
-        }
-    }
-    return true;
+    return sim_output_file_commit_all(work->files, SIM_OUTPUT_COUNT, error);
 }
 
 static bool predict(Work *work, GError **error)
