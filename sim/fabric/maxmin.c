@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fabric/maxmin.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LARGEST_CAPACITY (UINT64_C(1) << 46)
 
-/* A link and the share its growing flows had when it was put into the heap. Shares only ever grow,
- * so the first link of the heap has the least share once its own is brought up to date. */
+/* An entry of one of two heaps: a link, by the share its growing flows had when it was put there
+ * (shares only ever grow, so the first link has the least share once its own is brought up to
+ * date); or a flow, by its bound. */
 typedef struct Candidate {
-    uint64_t share;
-    uint32_t link;
+    uint64_t rate;
+    uint32_t id;
 } Candidate;
 
-typedef struct Bounded {
-    uint64_t bound;
-    uint32_t flow;
-} Bounded;
+typedef struct Heap {
+    Candidate *entries;
+    size_t size;
+} Heap;
+
+/* Together, since every crossing needs both. */
+typedef struct LinkState {
+    uint64_t left;  /* capacity not yet given away, in 1/65536 */
+    uint64_t usage; /* sum of the weights of growing flows */
+} LinkState;
 
 struct SimMaxmin {
     size_t n_flows, n_links, n_crossings; /* what the arrays have room for */
-    uint64_t *left;                       /* [links] capacity not yet given away, in 1/65536 */
-    uint64_t *usage;                      /* [links] sum of the weights of growing flows */
+    LinkState *states;                    /* [links] */
     uint32_t *first;                      /* [links + 1] crossings of a link */
     uint32_t *flow;                       /* [crossings] by link */
-    Candidate *heap;                      /* [links] */
-    size_t heap_size;
-    uint32_t *full;   /* [links] links that fill up in this round */
-    Bounded *bounded; /* [flows] ascending by bound */
-    bool *is_fixed;   /* [flows] */
+    Heap shares;                          /* links */
+    Heap bounds;                          /* flows */
+    uint32_t *full;                       /* [links] links that fill up in this round */
+    bool *is_fixed;                       /* [flows] */
+    size_t growing;                       /* flows not fixed yet */
 };
 
 SimMaxmin *sim_maxmin_new(void)
@@ -40,13 +45,12 @@ void sim_maxmin_free(SimMaxmin *maxmin)
 {
     if (!maxmin)
         return;
-    g_free(maxmin->left);
-    g_free(maxmin->usage);
+    g_free(maxmin->states);
     g_free(maxmin->first);
     g_free(maxmin->flow);
-    g_free(maxmin->heap);
+    g_free(maxmin->shares.entries);
+    g_free(maxmin->bounds.entries);
     g_free(maxmin->full);
-    g_free(maxmin->bounded);
     g_free(maxmin->is_fixed);
     g_free(maxmin);
 }
@@ -55,15 +59,14 @@ static void reserve(SimMaxmin *maxmin, const SimMaxminProblem *problem)
 {
     if (problem->links >= maxmin->n_links) {
         size_t n = maxmin->n_links = 2 * problem->links + 1;
-        maxmin->left = g_renew(uint64_t, maxmin->left, n);
-        maxmin->usage = g_renew(uint64_t, maxmin->usage, n);
+        maxmin->states = g_renew(LinkState, maxmin->states, n);
         maxmin->first = g_renew(uint32_t, maxmin->first, n + 1);
-        maxmin->heap = g_renew(Candidate, maxmin->heap, n);
+        maxmin->shares.entries = g_renew(Candidate, maxmin->shares.entries, n);
         maxmin->full = g_renew(uint32_t, maxmin->full, n);
     }
     if (problem->flows > maxmin->n_flows) {
         size_t n = maxmin->n_flows = 2 * problem->flows;
-        maxmin->bounded = g_renew(Bounded, maxmin->bounded, n);
+        maxmin->bounds.entries = g_renew(Candidate, maxmin->bounds.entries, n);
         maxmin->is_fixed = g_renew(bool, maxmin->is_fixed, n);
     }
     if (problem->first[problem->flows] > maxmin->n_crossings) {
@@ -80,12 +83,11 @@ static void index_links(SimMaxmin *maxmin, const SimMaxminProblem *problem)
     memset(maxmin->first, 0, (links + 1) * sizeof(*maxmin->first));
     for (size_t l = 0; l < links; l++) {
         g_assert(problem->capacity[l] >= 1 && problem->capacity[l] <= LARGEST_CAPACITY);
-        maxmin->left[l] = problem->capacity[l] * SIM_MAXMIN_WEIGHT;
-        maxmin->usage[l] = 0;
+        maxmin->states[l] = (LinkState){problem->capacity[l] * SIM_MAXMIN_WEIGHT, 0};
     }
     for (uint32_t i = 0; i < crossings; i++) {
         maxmin->first[problem->link[i] + 1]++;
-        maxmin->usage[problem->link[i]] += problem->weight[i];
+        maxmin->states[problem->link[i]].usage += problem->weight[i];
     }
     for (size_t l = 0; l < links; l++)
         maxmin->first[l + 1] += maxmin->first[l];
@@ -100,62 +102,72 @@ static void index_links(SimMaxmin *maxmin, const SimMaxminProblem *problem)
 
 static uint64_t share_of(const SimMaxmin *maxmin, uint32_t link)
 {
-    return maxmin->left[link] / maxmin->usage[link];
+    return maxmin->states[link].left / maxmin->states[link].usage;
 }
 
 static bool before(Candidate a, Candidate b)
 {
-    return a.share != b.share ? a.share < b.share : a.link < b.link;
+    return a.rate != b.rate ? a.rate < b.rate : a.id < b.id;
 }
 
-static void sift_down(SimMaxmin *maxmin, size_t hole, Candidate candidate)
+static void sift_down(Heap *heap, size_t hole, Candidate candidate)
 {
-    Candidate *heap = maxmin->heap;
+    Candidate *entries = heap->entries;
     for (;;) {
         size_t child = 2 * hole + 1;
-        if (child >= maxmin->heap_size)
+        if (child >= heap->size)
             break;
-        if (child + 1 < maxmin->heap_size && before(heap[child + 1], heap[child]))
+        if (child + 1 < heap->size && before(entries[child + 1], entries[child]))
             child++;
-        if (!before(heap[child], candidate))
+        if (!before(entries[child], candidate))
             break;
-        heap[hole] = heap[child];
+        entries[hole] = entries[child];
         hole = child;
     }
-    heap[hole] = candidate;
+    entries[hole] = candidate;
 }
 
-static void pop_first(SimMaxmin *maxmin)
+static void pop_first(Heap *heap)
 {
-    Candidate last = maxmin->heap[--maxmin->heap_size];
-    if (maxmin->heap_size > 0)
-        sift_down(maxmin, 0, last);
+    Candidate last = heap->entries[--heap->size];
+    if (heap->size > 0)
+        sift_down(heap, 0, last);
 }
 
-static void build_heap(SimMaxmin *maxmin, const SimMaxminProblem *problem)
+static void build_heaps(SimMaxmin *maxmin, const SimMaxminProblem *problem)
 {
-    maxmin->heap_size = 0;
+    Heap *heaps[] = {&maxmin->shares, &maxmin->bounds};
+    maxmin->shares.size = 0;
     for (uint32_t l = 0; l < problem->links; l++) {
-        if (maxmin->usage[l] > 0)
-            maxmin->heap[maxmin->heap_size++] = (Candidate){share_of(maxmin, l), l};
+        if (maxmin->states[l].usage > 0)
+            maxmin->shares.entries[maxmin->shares.size++] = (Candidate){share_of(maxmin, l), l};
     }
-    for (size_t i = maxmin->heap_size / 2; i-- > 0;)
-        sift_down(maxmin, i, maxmin->heap[i]);
+    maxmin->bounds.size = maxmin->growing = problem->flows;
+    for (uint32_t f = 0; f < problem->flows; f++) {
+        g_assert(problem->bound[f] >= 1);
+        maxmin->bounds.entries[f] = (Candidate){problem->bound[f], f};
+        maxmin->is_fixed[f] = false;
+    }
+    for (size_t h = 0; h < G_N_ELEMENTS(heaps); h++) {
+        for (size_t i = heaps[h]->size / 2; i-- > 0;)
+            sift_down(heaps[h], i, heaps[h]->entries[i]);
+    }
 }
 
 /* Brings the first link up to date; SIM_MAXMIN_UNBOUNDED if no link has growing flows. */
 static uint64_t find_least_share(SimMaxmin *maxmin)
 {
-    while (maxmin->heap_size > 0) {
-        Candidate first = maxmin->heap[0];
-        if (maxmin->usage[first.link] == 0) {
-            pop_first(maxmin);
+    Heap *shares = &maxmin->shares;
+    while (shares->size > 0) {
+        Candidate first = shares->entries[0];
+        if (maxmin->states[first.id].usage == 0) {
+            pop_first(shares);
             continue;
         }
-        uint64_t share = share_of(maxmin, first.link);
-        if (share == first.share)
+        uint64_t share = share_of(maxmin, first.id);
+        if (share == first.rate)
             return share;
-        sift_down(maxmin, 0, (Candidate){share, first.link});
+        sift_down(shares, 0, (Candidate){share, first.id});
     }
     return SIM_MAXMIN_UNBOUNDED;
 }
@@ -165,11 +177,12 @@ static void fix(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint32_t flo
 {
     rates[flow] = rate;
     maxmin->is_fixed[flow] = true;
+    maxmin->growing--;
     for (uint32_t i = problem->first[flow]; i < problem->first[flow + 1]; i++) {
-        uint32_t link = problem->link[i];
+        LinkState *state = &maxmin->states[problem->link[i]];
         /* Only where a link has less than one byte a second for each flow can it be too little. */
-        maxmin->left[link] -= MIN(maxmin->left[link], problem->weight[i] * rate);
-        maxmin->usage[link] -= problem->weight[i];
+        state->left -= MIN(state->left, problem->weight[i] * rate);
+        state->usage -= problem->weight[i];
     }
 }
 
@@ -180,8 +193,8 @@ static void fill_links(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint6
 {
     size_t n = 0;
     while (find_least_share(maxmin) == share) {
-        maxmin->full[n++] = maxmin->heap[0].link;
-        pop_first(maxmin);
+        maxmin->full[n++] = maxmin->shares.entries[0].id;
+        pop_first(&maxmin->shares);
     }
     for (size_t i = 0; i < n; i++) {
         uint32_t link = maxmin->full[i];
@@ -192,44 +205,23 @@ static void fill_links(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint6
     }
 }
 
-static int compare_bounded(const void *a, const void *b)
-{
-    const Bounded *x = a, *y = b;
-    if (x->bound != y->bound)
-        return x->bound < y->bound ? -1 : 1;
-    return (x->flow > y->flow) - (x->flow < y->flow);
-}
-
-static void sort_bounds(SimMaxmin *maxmin, const SimMaxminProblem *problem)
-{
-    bool is_sorted = true;
-    for (size_t f = 0; f < problem->flows; f++) {
-        g_assert(problem->bound[f] >= 1);
-        maxmin->bounded[f] = (Bounded){problem->bound[f], (uint32_t)f};
-        maxmin->is_fixed[f] = false;
-        is_sorted = is_sorted && (f == 0 || problem->bound[f - 1] <= problem->bound[f]);
-    }
-    if (!is_sorted)
-        qsort(maxmin->bounded, problem->flows, sizeof(Bounded), compare_bounded);
-}
-
 void sim_maxmin_compute(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint64_t *rate)
 {
     reserve(maxmin, problem);
     index_links(maxmin, problem);
-    build_heap(maxmin, problem);
-    sort_bounds(maxmin, problem);
-    size_t next = 0;
-    for (;;) {
-        while (next < problem->flows && maxmin->is_fixed[maxmin->bounded[next].flow])
-            next++;
-        if (next == problem->flows)
-            break;
+    build_heaps(maxmin, problem);
+    Heap *bounds = &maxmin->bounds;
+    while (maxmin->growing > 0) {
         uint64_t share = find_least_share(maxmin);
-        Bounded bounded = maxmin->bounded[next];
-        if (bounded.bound <= share) {
-            g_assert(bounded.bound != SIM_MAXMIN_UNBOUNDED);
-            fix(maxmin, problem, bounded.flow, bounded.bound, rate);
+        /* Flows that are fixed lie in the heap until their bound would come up. */
+        while (bounds->size > 0 && bounds->entries[0].rate <= share &&
+               maxmin->is_fixed[bounds->entries[0].id])
+            pop_first(bounds);
+        if (bounds->size > 0 && bounds->entries[0].rate <= share) {
+            Candidate bounded = bounds->entries[0];
+            g_assert(bounded.rate != SIM_MAXMIN_UNBOUNDED);
+            pop_first(bounds);
+            fix(maxmin, problem, bounded.id, bounded.rate, rate);
         } else {
             fill_links(maxmin, problem, share, rate);
         }
