@@ -262,6 +262,39 @@ START_TEST(what_is_wrong_is_named_with_its_line)
 }
 END_TEST
 
+/* A file of a random plan with a few bytes changed, doubled or cut out. */
+START_TEST(a_damaged_file_is_refused_in_one_line_or_sound)
+{
+    static const char bytes[] = ",\n\"#:[]*R-0918 aZ\r\t\x7f";
+    g_autoptr(SimPlan) whole = random_plan_new((uint32_t)_i % 10);
+    g_autofree char *text = save_text(whole);
+    g_autoptr(GString) damaged = g_string_new(text);
+    GRand *random = g_rand_new_with_seed((uint32_t)_i);
+    for (int n = g_rand_int_range(random, 1, 4); n > 0; n--) {
+        gssize place = g_rand_int_range(random, 0, (gint32)damaged->len - 20);
+        char byte = bytes[g_rand_int_range(random, 0, (gint32)sizeof bytes - 1)];
+        switch (g_rand_int_range(random, 0, 3)) {
+        case 0:
+            damaged->str[place] = byte;
+            break;
+        case 1:
+            g_string_insert_c(damaged, place, byte);
+            break;
+        default:
+            g_string_erase(damaged, place, g_rand_int_range(random, 1, 20));
+        }
+    }
+    g_rand_free(random);
+    g_autoptr(GError) error = NULL;
+    g_autoptr(SimPlan) plan = load_text(damaged->str, &error);
+    ck_assert_int_eq(plan == NULL, error != NULL);
+    if (plan != NULL)
+        assert_round_trip(plan);
+    else
+        ck_assert_msg(strchr(error->message, '\n') == NULL, "%s", error->message);
+}
+END_TEST
+
 START_TEST(a_wait_that_nobody_records_is_sound)
 {
     g_autoptr(SimPlan) plan = load_sound("op,stream,event\n"
@@ -286,6 +319,7 @@ int main(void)
     tcase_add_test(tests, columns_may_come_in_any_order_and_be_left_out);
     tcase_add_test(tests, every_kind_of_cell_is_read);
     tcase_add_loop_test(tests, what_is_wrong_is_named_with_its_line, 0, G_N_ELEMENTS(bad_files));
+    tcase_add_loop_test(tests, a_damaged_file_is_refused_in_one_line_or_sound, 0, 120);
     tcase_add_test(tests, a_wait_that_nobody_records_is_sound);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
