@@ -130,6 +130,19 @@ static bool read_rest(SimGpu *gpu, const cJSON *object, const char *path, GError
     return true;
 }
 
+static bool read_kernels(SimGpu *gpu, const cJSON *object, const char *path, const char *models,
+                         GError **error)
+{
+    const char *name;
+    if (!sim_json_get_string(object, path, "kernels", &name, error))
+        return false;
+    gpu->kernels = sim_kernel_constants_load(models, name, error);
+    if (gpu->kernels)
+        return true;
+    g_prefix_error(error, "%s.kernels: ", path);
+    return false;
+}
+
 SimGpu *sim_gpu_load(const char *models, const char *name, GError **error)
 {
     static const char *const keys[] = {"schema",
@@ -147,6 +160,7 @@ SimGpu *sim_gpu_load(const char *models, const char *name, GError **error)
                                        "attention_backward_fraction",
                                        "launch",
                                        "kernel",
+                                       "kernels",
                                        NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "gpus", name, &origin, error);
@@ -158,7 +172,8 @@ SimGpu *sim_gpu_load(const char *models, const char *name, GError **error)
     if (!sim_json_check_keys(json, path, keys, error) ||
         !sim_sourced_value_check_schema(json, path, SCHEMA, error) ||
         !read_memory(gpu, json, path, error) || !read_peaks(gpu, json, path, error) ||
-        !read_matrix_product(gpu, json, path, error) || !read_rest(gpu, json, path, error))
+        !read_matrix_product(gpu, json, path, error) || !read_rest(gpu, json, path, error) ||
+        !read_kernels(gpu, json, path, models, error))
         return NULL;
     return g_steal_pointer(&gpu);
 }
@@ -169,5 +184,6 @@ void sim_gpu_free(SimGpu *gpu)
         return;
     g_free(gpu->name);
     g_free(gpu->title);
+    sim_kernel_constants_free(gpu->kernels);
     g_free(gpu);
 }

@@ -6,6 +6,8 @@
  *
  *     "hbm": {"value": "3350GB/s", "source": "NVIDIA H100 datasheet"}
  *
+ * "kernels" names a file of models/kernels (kernel_constants.h), which similar GPUs share.
+ *
  * Sizes, rates and durations are strings with a unit, counts and fractions are numbers. Keys are
  * strict: an unknown or missing one is an error that names its path.
  */
@@ -14,6 +16,7 @@
 #include "base/dtype.h"
 #include "base/units.h"
 #include "hardware/basis.h"
+#include "hardware/kernel_constants.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -54,6 +57,7 @@ typedef struct SimGpu {
     double attention_backward_fraction; /* the same */
     SimTime launch_time;                /* what one kernel costs the host thread that launches it */
     SimTime kernel_time;                /* the shortest time a kernel takes on the GPU */
+    SimKernelConstants *kernels;        /* by shape; NULL: by the fractions above alone */
     double pcie_bytes_per_s;            /* between GPU and host, one direction, as achieved */
 } SimGpu;
 
