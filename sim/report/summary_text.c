@@ -16,10 +16,10 @@ static void append_model(GString *text, const SimSummary *summary, const SimClus
     const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(summary->model, "parameters");
     const cJSON *units = cJSON_GetObjectItemCaseSensitive(summary->model, "units");
     if (cJSON_IsString(name) && cJSON_IsNumber(parameters) && cJSON_IsNumber(units)) {
-        g_string_append_printf(text, "%s, %.2f billion parameters in %d units, ", name->valuestring,
+        g_string_append_printf(text, "%s: %.2f billion parameters in %d units\n", name->valuestring,
                                parameters->valuedouble / 1e9, units->valueint);
     }
-    g_string_append_printf(text, "on %u x %s\n\n", cluster->gpus, cluster->gpu->title);
+    g_string_append_printf(text, "%u x %s\n\n", cluster->gpus, cluster->gpu->title);
 }
 
 static void append_bytes(GString *text, const char *label, uint64_t bytes)
@@ -122,8 +122,7 @@ static void append_memory(GString *text, const SimSummary *summary)
     }
     g_string_append(text, "\n");
     append_bytes(text, "device", memory->device_peak_bytes);
-    g_string_append_printf(text, " of %s (context %s, communicators %s)\n\n", capacity, context,
-                           communicators);
+    g_string_append_printf(text, " of %s (CUDA %s, NCCL %s)\n\n", capacity, context, communicators);
 }
 
 static void append_share(GString *text, const char *label, SimTime time, SimTime whole)
@@ -142,7 +141,7 @@ static void append_time(GString *text, const SimSummary *summary)
     g_autofree char *backward = sim_units_print_duration(time->backward);
     g_autofree char *optimizer = sim_units_print_duration(time->optimizer);
     g_string_append_printf(text, "Time of step %d: %s", time->step + 1, step);
-    g_string_append_printf(text, " (forward %s, backward %s, optimizer %s)\n", forward, backward,
+    g_string_append_printf(text, "\n  forward %s, backward %s, optimizer %s\n", forward, backward,
                            optimizer);
     append_share(text, "  compute", split->compute, split->step);
     append_share(text, ", exposed communication", split->exposed_communication, split->step);
@@ -156,7 +155,7 @@ static void append_time(GString *text, const SimSummary *summary)
         g_autofree char *all = sim_units_print_duration(line->time);
         g_autofree char *exposed = sim_units_print_duration(line->exposed);
         g_string_append_printf(
-            text, "  %4" G_GUINT64_FORMAT " %-14s %-9s %-10s %11s  %9s, exposed %9s\n", line->count,
+            text, "  %4" G_GUINT64_FORMAT " %-14s %-9s %-9s %10s %10s, exposed %s\n", line->count,
             sim_plan_collective_name((SimCollectiveKind)line->collective),
             sim_plan_group_name(summary->plan, line->group),
             sim_plan_phase_name((SimPhase)line->phase), bytes, all, exposed);
