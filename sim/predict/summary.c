@@ -127,10 +127,10 @@ static void add_basis(SimSummary *summary, const SimCluster *cluster)
     SimBasis basis = MIN(cluster->gpu->basis, cluster->comm->basis);
     summary->memory_basis =
         g_strdup("PyTorch's rules (FSDP2, autograd, CUDA caching allocator), eager mode");
-    summary->time_basis = g_strdup_printf("%s: kernels of %s (%s), collectives %s (%s), eager mode",
-                                          sim_basis_name(basis), cluster->gpu->name,
-                                          sim_basis_name(cluster->gpu->basis), cluster->comm->name,
-                                          sim_basis_name(cluster->comm->basis));
+    summary->time_basis =
+        g_strdup_printf("%s: GPU %s %s, collectives %s %s, eager mode", sim_basis_name(basis),
+                        cluster->gpu->name, sim_basis_name(cluster->gpu->basis),
+                        cluster->comm->name, sim_basis_name(cluster->comm->basis));
 }
 
 static void add_warnings(SimSummary *summary, const SimCluster *cluster)
