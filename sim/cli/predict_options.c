@@ -60,9 +60,24 @@ static void add_setting_groups(GOptionContext *context, char **values)
     }
 }
 
+static void add_output_group(GOptionContext *context, char **files)
+{
+    GOptionEntry entries[SIM_OUTPUT_COUNT + 1] = {{.long_name = NULL}};
+    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
+        entries[i] = (GOptionEntry){.long_name = outputs[i].name,
+                                    .arg = G_OPTION_ARG_FILENAME,
+                                    .arg_data = &files[i],
+                                    .description = outputs[i].help,
+                                    .arg_description = outputs[i].argument};
+    }
+    GOptionGroup *group = g_option_group_new("outputs", "Outputs:", "Outputs", NULL, NULL);
+    g_option_group_add_entries(group, entries);
+    g_option_context_add_group(context, group);
+}
+
 static void add_main_entries(GOptionContext *context, SimPredictOptions *options, gboolean *help)
 {
-    GOptionEntry entries[SIM_OUTPUT_COUNT + 4] = {
+    GOptionEntry entries[] = {
         {.long_name = "help",
          .short_name = 'h',
          .arg = G_OPTION_ARG_NONE,
@@ -78,14 +93,8 @@ static void add_main_entries(GOptionContext *context, SimPredictOptions *options
          .arg_data = &options->from_plan,
          .description = "play this plan instead of building one for MODEL",
          .arg_description = "FILE.csv"},
+        {.long_name = NULL},
     };
-    for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
-        entries[i + 3] = (GOptionEntry){.long_name = outputs[i].name,
-                                        .arg = G_OPTION_ARG_FILENAME,
-                                        .arg_data = &options->outputs[i],
-                                        .description = outputs[i].help,
-                                        .arg_description = outputs[i].argument};
-    }
     g_option_context_add_main_entries(context, entries, NULL);
 }
 
@@ -161,6 +170,7 @@ bool sim_predict_options_parse(SimPredictOptions *options, int argc, char **argv
     g_option_context_set_description(context, description);
     add_main_entries(context, options, &help);
     add_setting_groups(context, options->settings);
+    add_output_group(context, options->outputs);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
         *message = explain(error);
         return false;
