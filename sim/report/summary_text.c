@@ -155,7 +155,7 @@ static void append_time(GString *text, const SimSummary *summary)
         g_autofree char *all = sim_units_print_duration(line->time);
         g_autofree char *exposed = sim_units_print_duration(line->exposed);
         g_string_append_printf(
-            text, "  %4" G_GUINT64_FORMAT " %-14s %-9s %-9s %10s %10s, exposed %s\n", line->count,
+            text, "  %3" G_GUINT64_FORMAT " %-14s %-9s %-9s %10s %10s, exposed %s\n", line->count,
             sim_plan_collective_name((SimCollectiveKind)line->collective),
             sim_plan_group_name(summary->plan, line->group),
             sim_plan_phase_name((SimPhase)line->phase), bytes, all, exposed);
