@@ -222,6 +222,7 @@ static void change_phase(SimBounds *bounds, uint32_t index, SimPhase phase)
     if (phase == SIM_PHASE_BACKWARD)
         bounds->has_backward = true;
     bounds->phase = phase;
+    bounds->reduce_row = NO_ROW;
     g_hash_table_remove_all(bounds->gathers);
     g_array_set_size(bounds->pending, 0);
 }

@@ -40,6 +40,7 @@ struct SimGradientFlow {
     GHashTable *produced;  /* unit -> Produced; look-up only */
     uint32_t replicate;    /* group named so with more than one rank, or NONE */
     double scale;          /* of the first gradient judged; NAN = none yet */
+    double mean;           /* the same times the ranks it reached: 1 for a mean */
     uint32_t scale_row;
     uint64_t judged;
 };
@@ -280,16 +281,19 @@ static void judge_scale(SimGradientFlow *flow, uint32_t index, uint32_t buffer,
     if (isnan(c->scale))
         return;
     const char *unit = sim_plan_string(flow->plan, c->unit);
+    double mean = c->scale * c->reached;
     if (isnan(flow->scale)) {
         flow->scale = c->scale;
+        flow->mean = mean;
         flow->scale_row = index;
-    } else if (fabs(c->scale / flow->scale - 1.0) > SCALE_TOLERANCE) {
+    } else if (fabs(c->scale / flow->scale - 1.0) > SCALE_TOLERANCE &&
+               fabs(mean / flow->mean - 1.0) > SCALE_TOLERANCE) {
         report(flow, SIM_RULE_SCALED_ONCE, index, buffer, "other",
                "the gradient of %s is scaled by %.9g at row %u, others by %.9g (row %u)", unit,
                c->scale, index + 1, flow->scale, flow->scale_row + 1);
         return;
     }
-    bool is_mean = fabs(c->scale * c->reached - 1.0) <= SCALE_TOLERANCE;
+    bool is_mean = fabs(mean - 1.0) <= SCALE_TOLERANCE;
     bool is_sum = fabs(c->scale - 1.0) <= SCALE_TOLERANCE;
     if (!is_mean && !is_sum && sim_plan_get_meta(flow->plan, "gradient_scale") == NULL)
         report(flow, SIM_RULE_SCALED_ONCE, index, buffer, "amount",

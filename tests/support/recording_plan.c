@@ -12,6 +12,7 @@ typedef struct Living {
     char *name;         /* "U:layers.0#1" */
     char *unit;
     uint8_t category;
+    bool is_partial;          /* a sum over the shard group that is kept for a later all-reduce */
     int32_t step, microbatch; /* of its last write */
 } Living;
 
@@ -33,6 +34,24 @@ typedef struct Converter {
 static const char *cell(const Converter *c, int column)
 {
     return sim_csv_cell(c->csv, c->row, column);
+}
+
+/* A name of the recording as one of a plan, whose names have one serial: where a module has two
+ * groups the recording has two ("P:layers.3#1#0" -> "P:layers.3.1#0"). Owned by the caller. */
+static char *plan_name(const char *recorded)
+{
+    char *name = g_strdup(recorded);
+    char *first = strchr(name, '#');
+    if (first != NULL && strchr(first + 1, '#') != NULL)
+        *first = '.';
+    return name;
+}
+
+/* The unit likewise: "layers.3#1" -> "layers.3.1". */
+static SimStringId plan_unit(SimPlan *plan, const char *recorded)
+{
+    g_autofree char *name = g_strdelimit(g_strdup(recorded), "#", '.');
+    return sim_strings_intern(sim_plan_strings(plan), name);
 }
 
 static uint64_t bytes_of(const Converter *c)
@@ -136,14 +155,36 @@ static Living *find_first(const Converter *c, const char *unit, const uint8_t *c
     return NULL;
 }
 
+/* Reads and writes, if the buffer is the row's: FSDP1's NO_SHARD reduces a copy that the recording
+ * does not show. */
 static void touch_both(Converter *c, const Living *living)
 {
+    if (bytes_of(c) != 0 && bytes_of(c) != sim_plan_buffer(c->plan, living->buffer)->bytes)
+        return;
     sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(living->buffer));
     sim_plan_add_write(c->plan, SIM_TOUCH_WHOLE(living->buffer));
 }
 
 /* --- buffers ------------------------------------------------------------------------------------
  */
+
+/* True if OP is among the unit's next rows, up to where the model or the next use takes over. */
+static bool is_followed_by(const Converter *c, const char *op)
+{
+    static const char *const ends[] = {"forward_begin", "backward_begin",    "free",
+                                       "alloc",         "post_backward_end", NULL};
+    const char *unit = cell(c, c->columns.unit);
+    for (size_t at = c->row + 1; at < sim_csv_rows(c->csv); at++) {
+        const char *next = sim_csv_cell(c->csv, at, c->columns.op);
+        if (strcmp(sim_csv_cell(c->csv, at, c->columns.unit), unit) != 0)
+            continue;
+        if (strcmp(next, op) == 0)
+            return true;
+        if (g_strv_contains(ends, next))
+            return false;
+    }
+    return false;
+}
 
 /* What a buffer holds from its birth on, where the recording has no row for it. */
 static void fill_at_birth(Converter *c, Living born)
@@ -157,6 +198,24 @@ static void fill_at_birth(Converter *c, Living born)
     } else if (born.category == SIM_CATEGORY_UNSHARDED_GRADIENT) {
         start_kernel(c, "gradient");
         read_all(c, born.unit, SIM_CATEGORY_UNSHARDED_PARAMETER);
+    } else if (born.category == SIM_CATEGORY_UNSHARDED_PARAMETER) {
+        /* A shard group of one rank copies the shard, and has no row for it. */
+        if (is_followed_by(c, "copy_out") || is_followed_by(c, "all_gather"))
+            return;
+        start_kernel(c, "copy_out");
+        read_all(c, born.unit, SIM_CATEGORY_PARAMETER_SHARD);
+    } else if (born.category == SIM_CATEGORY_SHARDED_GRADIENT) {
+        if (is_followed_by(c, "cast"))
+            return;
+        start_kernel(c, "cast");
+        const Living *source = find_living(c, born.unit, SIM_CATEGORY_REDUCE_SCATTER_OUTPUT, false);
+        if (source != NULL)
+            sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(source->buffer));
+    } else if (born.category == SIM_CATEGORY_REDUCE_SCATTER_OUTPUT) {
+        if (is_followed_by(c, "reduce_scatter"))
+            return;
+        start_kernel(c, "copy");
+        read_all(c, born.unit, SIM_CATEGORY_REDUCE_SCATTER_INPUT);
     } else if (born.category == SIM_CATEGORY_REDUCE_COPY) {
         start_kernel(c, "cast");
         const uint8_t sources[] = {SIM_CATEGORY_REDUCE_COPY, SIM_CATEGORY_UNSHARDED_GRADIENT};
@@ -184,10 +243,13 @@ static void convert_alloc(Converter *c)
                    .name = g_strdup(name),
                    .unit = g_strdup(cell(c, c->columns.unit)),
                    .category = category_of(c),
+                   .is_partial =
+                       strstr(cell(c, c->columns.detail), "partial_reduce_output") != NULL,
                    .step = sim_plan_context(plan)->step,
                    .microbatch = sim_plan_context(plan)->microbatch};
+    g_autofree char *own_name = plan_name(name);
     born.buffer = sim_plan_alloc(plan, sim_plan_stream(plan, cell(c, c->columns.stream)),
-                                 sim_plan_parse_name(plan, name), bytes_of(c),
+                                 sim_plan_parse_name(plan, own_name), bytes_of(c),
                                  (SimCategory)born.category, dtype_of(c), 0);
     if (born.category == SIM_CATEGORY_REDUCE_SCATTER_OUTPUT)
         forget_unit(c->reduced, born.unit);
@@ -439,6 +501,24 @@ static void convert_reduce(Converter *c, SimCollectiveKind kind)
         sim_plan_add_write(c->plan, SIM_TOUCH_WHOLE(output->buffer));
     }
     g_ptr_array_add(c->reduced, g_strdup(unit));
+    const Living *partial = find_living(c, unit, SIM_CATEGORY_REDUCE_SCATTER_OUTPUT, true);
+    if (partial == NULL || partial == output || output == NULL)
+        return;
+    if (strcmp(cell(c, c->columns.stream), "post_backward") == 0) {
+        /* FSDP1 adds to the sharded gradient here, and has no row for it. */
+        start_kernel(c, "accumulate");
+        sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(output->buffer));
+        sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(partial->buffer));
+        sim_plan_add_write(c->plan, SIM_TOUCH_WHOLE(partial->buffer));
+        return;
+    }
+    if (!partial->is_partial)
+        return;
+    /* Sums of earlier microbatches that were not all-reduced are added on the same stream. */
+    start_kernel(c, "add partial");
+    sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(partial->buffer));
+    sim_plan_add_read(c->plan, SIM_TOUCH_WHOLE(output->buffer));
+    sim_plan_add_write(c->plan, SIM_TOUCH_WHOLE(output->buffer));
 }
 
 static void convert_chunk_cat(Converter *c)
@@ -508,7 +588,7 @@ static void convert_optimizer_end(Converter *c)
         const Living *living = living_at(c, i);
         if (living->category != SIM_CATEGORY_PARAMETER_SHARD)
             continue;
-        sim_plan_context(c->plan)->unit = intern(c, living->unit);
+        sim_plan_context(c->plan)->unit = plan_unit(c->plan, living->unit);
         g_autofree char *unit = g_strdup(living->unit);
         update_unit(c, unit);
     }
@@ -527,7 +607,8 @@ static void convert_event(Converter *c, const char *op)
         sim_plan_wait_stream(plan, stream, sim_plan_stream(plan, event + strlen("stream:")));
         return;
     }
-    SimName name = sim_plan_parse_name(plan, event);
+    g_autofree char *own_name = plan_name(event);
+    SimName name = sim_plan_parse_name(plan, own_name);
     if (strcmp(op, "record") == 0)
         sim_plan_record(plan, stream, name);
     else if (strcmp(op, "host_wait") == 0)
@@ -554,7 +635,7 @@ static void set_context(Converter *c)
     context->step = *step != '\0' ? (int32_t)g_ascii_strtoll(step, NULL, 10) : -1;
     context->microbatch =
         *microbatch != '\0' && !is_evaluation ? (int32_t)g_ascii_strtoll(microbatch, NULL, 10) : -1;
-    context->unit = intern(c, cell(c, c->columns.unit));
+    context->unit = plan_unit(c->plan, cell(c, c->columns.unit));
     context->phase = SIM_PHASE_NONE;
     for (int i = 0; i < SIM_PHASE_COUNT; i++)
         if (strcmp(phase, sim_plan_phase_name((SimPhase)i)) == 0)
