@@ -13,11 +13,6 @@ typedef struct Candidate {
     uint32_t id;
 } Candidate;
 
-typedef struct Heap {
-    Candidate *entries;
-    size_t size;
-} Heap;
-
 /* Together, since every crossing needs both. */
 typedef struct LinkState {
     uint64_t left;  /* capacity not yet given away, in 1/65536 */
@@ -29,11 +24,13 @@ struct SimMaxmin {
     LinkState *states;                    /* [links] */
     uint32_t *first;                      /* [links + 1] crossings of a link */
     uint32_t *flow;                       /* [crossings] by link */
-    Heap shares;                          /* links */
-    Heap bounds;                          /* flows */
-    uint32_t *full;                       /* [links] links that fill up in this round */
-    bool *is_fixed;                       /* [flows] */
-    size_t growing;                       /* flows not fixed yet */
+    uint32_t *weight;                     /* [crossings] by link */
+    Candidate *shares;                    /* [links] heap */
+    size_t n_shares;
+    Candidate *bounds;  /* [flows] ascending */
+    Candidate *sorting; /* [flows] */
+    uint32_t *full;     /* [links] links that fill up in this round */
+    bool *is_fixed;     /* [flows] */
 };
 
 SimMaxmin *sim_maxmin_new(void)
@@ -48,8 +45,10 @@ void sim_maxmin_free(SimMaxmin *maxmin)
     g_free(maxmin->states);
     g_free(maxmin->first);
     g_free(maxmin->flow);
-    g_free(maxmin->shares.entries);
-    g_free(maxmin->bounds.entries);
+    g_free(maxmin->weight);
+    g_free(maxmin->shares);
+    g_free(maxmin->bounds);
+    g_free(maxmin->sorting);
     g_free(maxmin->full);
     g_free(maxmin->is_fixed);
     g_free(maxmin);
@@ -61,17 +60,19 @@ static void reserve(SimMaxmin *maxmin, const SimMaxminProblem *problem)
         size_t n = maxmin->n_links = 2 * problem->links + 1;
         maxmin->states = g_renew(LinkState, maxmin->states, n);
         maxmin->first = g_renew(uint32_t, maxmin->first, n + 1);
-        maxmin->shares.entries = g_renew(Candidate, maxmin->shares.entries, n);
+        maxmin->shares = g_renew(Candidate, maxmin->shares, n);
         maxmin->full = g_renew(uint32_t, maxmin->full, n);
     }
     if (problem->flows > maxmin->n_flows) {
         size_t n = maxmin->n_flows = 2 * problem->flows;
-        maxmin->bounds.entries = g_renew(Candidate, maxmin->bounds.entries, n);
+        maxmin->bounds = g_renew(Candidate, maxmin->bounds, n);
+        maxmin->sorting = g_renew(Candidate, maxmin->sorting, n);
         maxmin->is_fixed = g_renew(bool, maxmin->is_fixed, n);
     }
     if (problem->first[problem->flows] > maxmin->n_crossings) {
         maxmin->n_crossings = 2 * (size_t)problem->first[problem->flows];
         maxmin->flow = g_renew(uint32_t, maxmin->flow, maxmin->n_crossings);
+        maxmin->weight = g_renew(uint32_t, maxmin->weight, maxmin->n_crossings);
     }
 }
 
@@ -93,8 +94,11 @@ static void index_links(SimMaxmin *maxmin, const SimMaxminProblem *problem)
         maxmin->first[l + 1] += maxmin->first[l];
     /* Filling moves first[l] to the end of l, which is where l + 1 begins: so shift back after. */
     for (size_t f = 0; f < problem->flows; f++) {
-        for (uint32_t i = problem->first[f]; i < problem->first[f + 1]; i++)
-            maxmin->flow[maxmin->first[problem->link[i]]++] = (uint32_t)f;
+        for (uint32_t i = problem->first[f]; i < problem->first[f + 1]; i++) {
+            uint32_t at = maxmin->first[problem->link[i]]++;
+            maxmin->flow[at] = (uint32_t)f;
+            maxmin->weight[at] = problem->weight[i];
+        }
     }
     memmove(maxmin->first + 1, maxmin->first, links * sizeof(*maxmin->first));
     maxmin->first[0] = 0;
@@ -105,69 +109,104 @@ static uint64_t share_of(const SimMaxmin *maxmin, uint32_t link)
     return maxmin->states[link].left / maxmin->states[link].usage;
 }
 
+/* Without a branch, which would be as good as random. */
 static bool before(Candidate a, Candidate b)
 {
-    return a.rate != b.rate ? a.rate < b.rate : a.id < b.id;
+    return (a.rate < b.rate) | ((a.rate == b.rate) & (a.id < b.id));
 }
 
-static void sift_down(Heap *heap, size_t hole, Candidate candidate)
+static void sift_down(SimMaxmin *maxmin, size_t hole, Candidate candidate)
 {
-    Candidate *entries = heap->entries;
+    Candidate *heap = maxmin->shares;
     for (;;) {
         size_t child = 2 * hole + 1;
-        if (child >= heap->size)
+        if (child >= maxmin->n_shares)
             break;
-        if (child + 1 < heap->size && before(entries[child + 1], entries[child]))
-            child++;
-        if (!before(entries[child], candidate))
+        if (child + 1 < maxmin->n_shares)
+            child += (size_t)before(heap[child + 1], heap[child]);
+        if (!before(heap[child], candidate))
             break;
-        entries[hole] = entries[child];
+        heap[hole] = heap[child];
         hole = child;
     }
-    entries[hole] = candidate;
+    heap[hole] = candidate;
 }
 
-static void pop_first(Heap *heap)
+static void pop_first(SimMaxmin *maxmin)
 {
-    Candidate last = heap->entries[--heap->size];
-    if (heap->size > 0)
-        sift_down(heap, 0, last);
+    Candidate last = maxmin->shares[--maxmin->n_shares];
+    if (maxmin->n_shares > 0)
+        sift_down(maxmin, 0, last);
 }
 
-static void build_heaps(SimMaxmin *maxmin, const SimMaxminProblem *problem)
+/* Whether LINK can fill up at all: not if it carries all its flows at their bounds. Then its share
+ * is never below the least bound of a growing flow, and it need not be looked at. Most links are
+ * such. */
+static bool can_fill(const SimMaxmin *maxmin, const SimMaxminProblem *problem, uint32_t link)
 {
-    Heap *heaps[] = {&maxmin->shares, &maxmin->bounds};
-    maxmin->shares.size = 0;
+    const double rounding = 1e-9; /* of the sum; to look at a link in vain does no harm */
+    double most = (double)maxmin->states[link].left * (1 - rounding);
+    double demand = 0;
+    for (uint32_t i = maxmin->first[link]; i < maxmin->first[link + 1]; i++)
+        demand += maxmin->weight[i] * (double)problem->bound[maxmin->flow[i]];
+    return demand > most;
+}
+
+static void build_heap(SimMaxmin *maxmin, const SimMaxminProblem *problem)
+{
+    maxmin->n_shares = 0;
     for (uint32_t l = 0; l < problem->links; l++) {
-        if (maxmin->states[l].usage > 0)
-            maxmin->shares.entries[maxmin->shares.size++] = (Candidate){share_of(maxmin, l), l};
+        if (maxmin->states[l].usage > 0 && can_fill(maxmin, problem, l))
+            maxmin->shares[maxmin->n_shares++] = (Candidate){share_of(maxmin, l), l};
     }
-    maxmin->bounds.size = maxmin->growing = problem->flows;
+    for (size_t i = maxmin->n_shares / 2; i-- > 0;)
+        sift_down(maxmin, i, maxmin->shares[i]);
+}
+
+/* Sorts the flows by one byte of their bounds, and keeps their order where it is equal. */
+static void sort_by_byte(SimMaxmin *maxmin, size_t flows, unsigned shift)
+{
+    uint32_t end[257] = {0};
+    for (size_t i = 0; i < flows; i++)
+        end[(maxmin->bounds[i].rate >> shift & 255) + 1]++;
+    if (end[(maxmin->bounds[0].rate >> shift & 255) + 1] == flows)
+        return;
+    for (size_t byte = 0; byte < 256; byte++)
+        end[byte + 1] += end[byte];
+    for (size_t i = 0; i < flows; i++)
+        maxmin->sorting[end[maxmin->bounds[i].rate >> shift & 255]++] = maxmin->bounds[i];
+    Candidate *sorted = maxmin->sorting;
+    maxmin->sorting = maxmin->bounds;
+    maxmin->bounds = sorted;
+}
+
+/* Mostly they are equal, or nearly: so byte by byte, of which few differ. */
+static void sort_bounds(SimMaxmin *maxmin, const SimMaxminProblem *problem)
+{
+    bool is_sorted = true;
     for (uint32_t f = 0; f < problem->flows; f++) {
         g_assert(problem->bound[f] >= 1);
-        maxmin->bounds.entries[f] = (Candidate){problem->bound[f], f};
+        maxmin->bounds[f] = (Candidate){problem->bound[f], f};
         maxmin->is_fixed[f] = false;
+        is_sorted = is_sorted && (f == 0 || problem->bound[f - 1] <= problem->bound[f]);
     }
-    for (size_t h = 0; h < G_N_ELEMENTS(heaps); h++) {
-        for (size_t i = heaps[h]->size / 2; i-- > 0;)
-            sift_down(heaps[h], i, heaps[h]->entries[i]);
-    }
+    for (unsigned shift = 0; shift < 64 && !is_sorted; shift += 8)
+        sort_by_byte(maxmin, problem->flows, shift);
 }
 
 /* Brings the first link up to date; SIM_MAXMIN_UNBOUNDED if no link has growing flows. */
 static uint64_t find_least_share(SimMaxmin *maxmin)
 {
-    Heap *shares = &maxmin->shares;
-    while (shares->size > 0) {
-        Candidate first = shares->entries[0];
+    while (maxmin->n_shares > 0) {
+        Candidate first = maxmin->shares[0];
         if (maxmin->states[first.id].usage == 0) {
-            pop_first(shares);
+            pop_first(maxmin);
             continue;
         }
         uint64_t share = share_of(maxmin, first.id);
         if (share == first.rate)
             return share;
-        sift_down(shares, 0, (Candidate){share, first.id});
+        sift_down(maxmin, 0, (Candidate){share, first.id});
     }
     return SIM_MAXMIN_UNBOUNDED;
 }
@@ -177,7 +216,6 @@ static void fix(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint32_t flo
 {
     rates[flow] = rate;
     maxmin->is_fixed[flow] = true;
-    maxmin->growing--;
     for (uint32_t i = problem->first[flow]; i < problem->first[flow + 1]; i++) {
         LinkState *state = &maxmin->states[problem->link[i]];
         /* Only where a link has less than one byte a second for each flow can it be too little. */
@@ -193,8 +231,8 @@ static void fill_links(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint6
 {
     size_t n = 0;
     while (find_least_share(maxmin) == share) {
-        maxmin->full[n++] = maxmin->shares.entries[0].id;
-        pop_first(&maxmin->shares);
+        maxmin->full[n++] = maxmin->shares[0].id;
+        pop_first(maxmin);
     }
     for (size_t i = 0; i < n; i++) {
         uint32_t link = maxmin->full[i];
@@ -209,18 +247,18 @@ void sim_maxmin_compute(SimMaxmin *maxmin, const SimMaxminProblem *problem, uint
 {
     reserve(maxmin, problem);
     index_links(maxmin, problem);
-    build_heaps(maxmin, problem);
-    Heap *bounds = &maxmin->bounds;
-    while (maxmin->growing > 0) {
+    build_heap(maxmin, problem);
+    sort_bounds(maxmin, problem);
+    size_t next = 0;
+    for (;;) {
+        while (next < problem->flows && maxmin->is_fixed[maxmin->bounds[next].id])
+            next++;
+        if (next == problem->flows)
+            break;
         uint64_t share = find_least_share(maxmin);
-        /* Flows that are fixed lie in the heap until their bound would come up. */
-        while (bounds->size > 0 && bounds->entries[0].rate <= share &&
-               maxmin->is_fixed[bounds->entries[0].id])
-            pop_first(bounds);
-        if (bounds->size > 0 && bounds->entries[0].rate <= share) {
-            Candidate bounded = bounds->entries[0];
+        Candidate bounded = maxmin->bounds[next];
+        if (bounded.rate <= share) {
             g_assert(bounded.rate != SIM_MAXMIN_UNBOUNDED);
-            pop_first(bounds);
             fix(maxmin, problem, bounded.id, bounded.rate, rate);
         } else {
             fill_links(maxmin, problem, share, rate);
