@@ -38,6 +38,8 @@ static void describe_column_scratch(SimOperatorCall *call, uint64_t rows, uint64
         return;
     sim_operator_describe_scratch(call, 4 * columns * blocks * width * vector);
     sim_operator_describe_scratch(call, 4 * grid);
+    SimOperatorKernel *clear = sim_operator_describe_kernel(call, SIM_OPERATOR_FILL, 0, 0);
+    clear->hbm_bytes = 4 * grid; /* the semaphores */
 }
 
 static void describe_pointwise(SimOperatorCall *call, SimDtype dtype)

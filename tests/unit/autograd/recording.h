@@ -15,8 +15,9 @@ typedef struct Step {
     SimModel *model;
     SimPlan *plan;
     SimAutograd *autograd;
-    uint32_t *parameters; /* buffers */
-    size_t first_row;     /* of the plan, after what lies in memory before the step */
+    SimAutogradHooks hooks; /* may be changed after start_step */
+    uint32_t *parameters;   /* buffers */
+    size_t first_row;       /* of the plan, after what lies in memory before the step */
     uint32_t first_buffer;
 } Step;
 
@@ -81,17 +82,16 @@ static inline SimModel *build_recorded_net(const char *net, const SimModelOption
     return model;
 }
 
-/* Forward, backward and the end of the loss, with parameters resident. */
-static inline void run_step(Step *step, SimModel *model, uint64_t sequence)
+/* All that lies in memory before the step, parameters included. */
+static inline void start_step(Step *step, SimModel *model, uint64_t sequence)
 {
-    static SimAutogradHooks hooks = {.pre_forward = no_token,
+    step->hooks = (SimAutogradHooks){.user_data = step,
+                                     .pre_forward = no_token,
                                      .post_forward = no_token,
                                      .pre_backward = no_pre_backward,
                                      .post_backward = no_post_backward,
                                      .parameter = parameter_buffer,
                                      .gradient = keep_gradient};
-    SimAutogradHooks own = hooks;
-    own.user_data = step;
     SimAutogradOptions options = {.sequence = sequence,
                                   .batch = 1,
                                   .compute_dtype = SIM_DTYPE_BF16,
@@ -108,17 +108,27 @@ static inline void run_step(Step *step, SimModel *model, uint64_t sequence)
         step->parameters[i] = sim_plan_alloc(step->plan, 0, name, parameter->elements * 2,
                                              SIM_CATEGORY_UNSHARDED_PARAMETER, SIM_DTYPE_BF16, 0);
     }
-    step->autograd = sim_autograd_new(model, step->plan, &options, &own);
+    step->autograd = sim_autograd_new(model, step->plan, &options, &step->hooks);
     sim_autograd_start(step->autograd);
     step->first_row = sim_plan_length(step->plan);
     step->first_buffer = (uint32_t)sim_plan_buffer_count(step->plan);
-    SimPlanContext *context = sim_plan_context(step->plan);
-    context->phase = SIM_PHASE_FORWARD;
-    sim_autograd_forward(step->autograd, 0, true);
-    context->phase = SIM_PHASE_BACKWARD;
+    sim_plan_context(step->plan)->phase = SIM_PHASE_FORWARD;
+}
+
+/* After the forward: backward and the end of the loss. */
+static inline void finish_step(Step *step)
+{
+    sim_plan_context(step->plan)->phase = SIM_PHASE_BACKWARD;
     sim_autograd_backward(step->autograd, 0);
     sim_autograd_drop_loss(step->autograd, 0);
     sim_autograd_free(g_steal_pointer(&step->autograd));
+}
+
+static inline void run_step(Step *step, SimModel *model, uint64_t sequence)
+{
+    start_step(step, model, sequence);
+    sim_autograd_forward(step->autograd, 0, true);
+    finish_step(step);
 }
 
 static inline void done_step(Step *step)
