@@ -18,7 +18,7 @@
  * a millisecond and more run slower on recent GPUs, at their power limit. Waves: the guide on
  * matrix multiplication in NVIDIA's deep learning performance documentation. The formula reaches a
  * median error of 2 to 5 % on the tables of ai-dynamo/aiconfigurator for dimensions from 1024
- * (tests/unit/hardware/test_gemm_tables.c).
+ * (tests/unit/hardware/test_kernel_cost_tables.c).
  */
 #pragma once
 

@@ -6,6 +6,12 @@
  * Loaded from models/kernels/NAME.json, where each group stands beside its source. GPUs of one
  * generation share a file: peaks and bandwidth are the GPU's own (gpu.h), the constants are
  * relative to them. tests/accuracy/fit_kernels.c fits those of measured GPUs.
+ *
+ * The attention kernel that comes first is the one that counts unless another is asked for:
+ * FlashAttention-2, which scaled_dot_product_attention takes
+ * (aten/src/ATen/native/transformers/cuda/ sdp_utils.cpp, before its builds with cuDNN 9.15 put
+ * cuDNN first on compute capability 9.0 and 10.0), and cuDNN on Blackwell, of which
+ * FlashAttention-2 reaches a fifth of the peak.
  */
 #pragma once
 

@@ -9,6 +9,25 @@ static bool begins_with_word(const char *text, const char *word)
     return strncmp(text, word, length) == 0 && (text[length] == '\0' || text[length] == '_');
 }
 
+/* Kernels that reach less of the bandwidth than copies do. */
+static SimKernelKind kind_of_traffic(const char *operator_name)
+{
+    static const struct {
+        const char *name;
+        SimKernelKind kind;
+    } kinds[] = {
+        {"rms_norm_grad", SIM_KERNEL_NORM_GRAD}, {"layer_norm_grad", SIM_KERNEL_NORM_GRAD},
+        {"rms_norm", SIM_KERNEL_NORM},           {"layer_norm", SIM_KERNEL_NORM},
+        {"log_softmax", SIM_KERNEL_SOFTMAX},     {"adamw", SIM_KERNEL_OPTIMIZER},
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(kinds); i++) {
+        if (begins_with_word(operator_name, kinds[i].name)) {
+            return kinds[i].kind;
+        }
+    }
+    return SIM_KERNEL_MEMORY_BOUND;
+}
+
 static SimKernelKind kind_of(const char *operator_name)
 {
     static const char *const products[] = {"linear", "conv1d", "mm", "addmm", "bmm", "matmul"};
@@ -23,7 +42,16 @@ static SimKernelKind kind_of(const char *operator_name)
     if (strcmp(operator_name, "attention_grad") == 0) {
         return SIM_KERNEL_ATTENTION_BACKWARD;
     }
-    return SIM_KERNEL_MEMORY_BOUND;
+    return kind_of_traffic(operator_name);
+}
+
+/* The transposition of a product's operands, as cuBLAS sees it. */
+static SimGemmLayout layout_of(const char *operator_name)
+{
+    if (g_str_has_suffix(operator_name, "_grad_weight")) {
+        return SIM_GEMM_NT;
+    }
+    return g_str_has_suffix(operator_name, "_grad_input") ? SIM_GEMM_NN : SIM_GEMM_TN;
 }
 
 /* The number after "KEY=" in a list of them, 0 if there is none. */
@@ -41,8 +69,9 @@ static uint64_t find_argument(const char *arguments, const char *key)
 
 SimKernelWork sim_kernel_work_compute(const SimPlan *plan, const SimInstruction *instruction)
 {
+    const char *operator_name = sim_plan_string(plan, instruction->operator_name);
     SimKernelWork work = {
-        .kind = kind_of(sim_plan_string(plan, instruction->operator_name)),
+        .kind = kind_of(operator_name),
         .precision = sim_gpu_precision((SimDtype)instruction->dtype),
         .flops = instruction->flops,
         .hbm_bytes = instruction->hbm_bytes,
@@ -56,6 +85,7 @@ SimKernelWork sim_kernel_work_compute(const SimPlan *plan, const SimInstruction 
         work.m = find_argument(arguments, "m");
         work.n = find_argument(arguments, "n");
         work.k = find_argument(arguments, "k");
+        work.layout = layout_of(operator_name);
         return work;
     }
     work.heads = find_argument(arguments, "heads");

@@ -4,7 +4,8 @@
  * name says of which kind it is, `arguments` ("m=8192 n=4096 k=4096") its dimensions.
  *
  * Products are `linear`, `conv1d`, `mm`, `addmm`, `bmm`, `matmul` and their gradients, attention
- * `attention` and `attention_grad`; everything else is bound by memory.
+ * `attention` and `attention_grad`; everything else is bound by memory, of which norms, log_softmax
+ * and adamw reach less of the bandwidth.
  */
 #pragma once
 

@@ -174,7 +174,7 @@ static inline void training_row_read_cross_entropy(TrainingRow *out, const Train
         4 * training_text_find(text, "B") * training_text_find(text, "T") * vocabulary;
     out->is_both = g_str_equal(text->direction, "fwd+bwd");
     out->row.seconds = text->value * 1e-3;
-    if (vocabulary * 4 < 49152 + 4096)
+    if (vocabulary * 4 <= 48 * SIM_KIB)
         out->apart = "a row fits into shared memory, so it is read once";
     else if (vocabulary < 32768)
         out->apart = "a row fits into the L1 cache, so it is read from HBM once";
@@ -185,19 +185,101 @@ static inline void training_row_read_cross_entropy(TrainingRow *out, const Train
     }
 }
 
-/* Three products, the activation and a multiplication; backward alone is twice the products. */
+/* Three products, the activation and a multiplication; backward two products each, two gradients of
+ * the multiplication, the activation's, and the sum of the input's two. */
 static inline void training_row_read_mlp(TrainingRow *out, const TrainingText *text)
 {
     uint64_t batch = MAX(training_text_find(text, "B"), training_text_find(text, "bsz"));
     uint64_t tokens = training_text_find(text, "T") * batch;
     uint64_t hidden = training_text_find(text, "hidden_size");
     uint64_t inner = training_text_find(text, "intermediate_size");
-    training_row_add_product(&out->row, inner, tokens, hidden);
-    training_row_add_product(&out->row, inner, tokens, hidden);
-    training_row_add_traffic(&out->row, SIM_KERNEL_MEMORY_BOUND, 4 * tokens * inner);
-    training_row_add_traffic(&out->row, SIM_KERNEL_MEMORY_BOUND, 6 * tokens * inner);
-    training_row_add_product(&out->row, hidden, tokens, inner);
-    out->row.seconds = text->value * 1e-3;
+    KernelRow *row = &out->row;
+    row->seconds = text->value * 1e-3;
+    if (!g_str_equal(text->direction, "bwd")) {
+        training_row_add_product(row, inner, tokens, hidden);
+        training_row_add_product(row, inner, tokens, hidden);
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 4 * tokens * inner);
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 6 * tokens * inner);
+        training_row_add_product(row, hidden, tokens, inner);
+    }
+    if (g_str_equal(text->direction, "fwd"))
+        return;
+    for (int i = 0; i < 3; i++) {
+        training_row_add_product(row, hidden, tokens, inner);
+        training_row_add_product(row, hidden, inner, tokens);
+        row->works[row->n_works - 1].layout = SIM_GEMM_NT;
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 6 * tokens * inner);
+    }
+    training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 6 * tokens * hidden);
+}
+
+/* transformers' RMSNorm forward: to f32, square, mean, product with the root, to bf16, product with
+ * the weight; in f32 without the two casts. With a residual, its addition first. */
+static inline void training_row_read_composite_norm(TrainingRow *out, const TrainingText *text)
+{
+    uint64_t elements = training_text_find(text, "H") * training_text_find(text, "M");
+    bool is_f32 = g_str_equal(text->dtype, "fp32");
+    KernelRow *row = &out->row;
+    row->seconds = text->value * 1e-3;
+    if (strstr(text->kernel, "fused_add"))
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, (is_f32 ? 12 : 6) * elements);
+    if (!is_f32)
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 6 * elements);
+    training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 8 * elements);
+    training_row_add_traffic(row, SIM_KERNEL_NORM, 4 * elements);
+    training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 8 * elements);
+    if (!is_f32)
+        training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, 6 * elements);
+    training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, (is_f32 ? 8 : 4) * elements);
+    if (!g_str_equal(text->direction, "fwd"))
+        out->apart = "backward of a norm of many operators, which kernels is not published";
+}
+
+/* The head and cross_entropy of its bf16 logits. */
+static inline void training_row_read_head(TrainingRow *out, const TrainingText *text)
+{
+    uint64_t tokens = training_text_find(text, "BT"), hidden = training_text_find(text, "H");
+    uint64_t vocabulary = training_text_find(text, "V"), logits = 2 * tokens * vocabulary;
+    KernelRow *row = &out->row;
+    row->seconds = text->value * 1e-3;
+    training_row_add_product(row, vocabulary, tokens, hidden);
+    training_row_add_traffic(row, SIM_KERNEL_SOFTMAX, 2 * logits);
+    if (g_str_equal(text->direction, "fwd"))
+        return;
+    training_row_add_traffic(row, SIM_KERNEL_MEMORY_BOUND, logits);
+    training_row_add_traffic(row, SIM_KERNEL_SOFTMAX, 3 * logits);
+    training_row_add_product(row, hidden, vocabulary, tokens);
+    row->works[row->n_works - 1].layout = SIM_GEMM_NT;
+    training_row_add_product(row, hidden, tokens, vocabulary);
+}
+
+/* Why a row that is none of the above has no counterpart. */
+static inline const char *training_text_reason(const TrainingText *text)
+{
+    static const char *const reasons[][2] = {
+        {"liger", "a kernel of another library"},
+        {"quack", "a kernel of another library"},
+        {"cudnn", "a kernel of another library"},
+        {"cuDNN", "a kernel of another library"},
+        {"riton", "a kernel of another library"},
+        {"DeepSpeed", "a kernel of another library"},
+        {"FlashAttention-4", "a kernel of another library"},
+        {"megatron", "Megatron's own operators; which kernels is not published"},
+        {"compile", "compiled code"},
+        {"unfused", "attention of many kernels, which PyTorch does not take by itself"},
+        {"soft_cross_entropy", "soft_cross_entropy: not an operator of the catalogue"},
+        {"rope", "transposed queries and keys: strided, which traffic alone does not time"},
+        {"embedding", "index_select of 2024, at a third of the bandwidth or less"},
+        {"moe", "experts one after the other: bound by the host"},
+        {"before register fix", "a version of the kernel that was repaired"},
+        {"optimizer", "shape or GPU not stated"},
+        {"add+rms_norm", "a GPU of which there is no file"},
+    };
+    for (size_t i = 0; i < G_N_ELEMENTS(reasons); i++) {
+        if (strstr(text->kernel, reasons[i][0]))
+            return reasons[i][1];
+    }
+    return "no operator of the catalogue";
 }
 
 static inline const char *training_text_gpu(const TrainingText *text)
@@ -242,21 +324,24 @@ static inline void training_row_read_other(TrainingRow *out, const TrainingText 
                                training_text_find(text, "N") * training_text_find(text, "M"), 4);
     } else if (g_str_equal(kernel, "megatron_rms_norm torch")) {
         if (!g_str_equal(text->direction, "fwd"))
-            out->apart = "adds the weight's gradient up over three passes, two to three times as "
-                         "long as the same GPU's LayerNorm; how is not published";
+            out->apart = "two to three times LayerNorm's backward on the same GPU, nobody says why";
         training_row_read_norm(out, text,
                                training_text_find(text, "H") * training_text_find(text, "S"), 2);
     } else if (g_str_equal(kernel, "cross_entropy huggingface")) {
         training_row_read_cross_entropy(out, text);
     } else if (g_str_equal(kernel, "swiglu huggingface") ||
-               (g_str_equal(kernel, "geglu huggingface") && g_str_equal(text->direction, "fwd"))) {
+               g_str_equal(kernel, "geglu huggingface")) {
         training_row_read_mlp(out, text);
+    } else if (g_str_has_suffix(kernel, "rms_norm huggingface")) {
+        training_row_read_composite_norm(out, text);
+    } else if (g_str_equal(kernel, "fused_linear_cross_entropy huggingface")) {
+        training_row_read_head(out, text);
     } else if (g_str_equal(kernel, "optimizer AdamW fused")) {
         /* Parameter, gradient and two states in bf16 read, all but the gradient written. */
         training_row_add_traffic(&out->row, SIM_KERNEL_OPTIMIZER, UINT64_C(6740000000) * 14);
         out->row.seconds = text->value * 1e-3;
     } else {
-        out->apart = "not a kernel that eager PyTorch runs, or not a shape that is stated";
+        out->apart = training_text_reason(text);
     }
 }
 
