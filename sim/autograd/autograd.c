@@ -8,13 +8,15 @@ static SimLayout parameter_layout(const SimParameter *parameter, SimDtype dtype)
     return sim_layout_contiguous(&parameter->shape, dtype);
 }
 
-static void make_parameters(SimAutograd *autograd, SimDtype dtype)
+static void make_parameters(SimAutograd *autograd, const SimAutogradOptions *options)
 {
     const SimModel *model = autograd->model;
     autograd->parameters = g_new0(SimTensor *, model->parameters->len);
     for (uint32_t i = 0; i < model->parameters->len; i++) {
         const SimParameter *parameter = sim_model_parameter(model, i);
         uint32_t holder = parameter->tied_to != SIM_MODEL_NONE ? parameter->tied_to : i;
+        SimDtype dtype = options->parameter_dtypes != NULL ? options->parameter_dtypes[i]
+                                                           : options->compute_dtype;
         SimLayout layout = parameter_layout(parameter, dtype);
         autograd->parameters[i] =
             holder == i ? sim_tensor_new_parameter(&autograd->dispatch.pool, &layout, i)
@@ -30,7 +32,7 @@ SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
     autograd->hooks = hooks;
     autograd->plan = plan;
     sim_dispatch_init(&autograd->dispatch, model, plan, options, hooks);
-    make_parameters(autograd, options->compute_dtype);
+    make_parameters(autograd, options);
     autograd->buffers = g_ptr_array_new();
     autograd->graphs = g_array_new(FALSE, TRUE, sizeof(SimGraph));
     autograd->slots = g_ptr_array_new();

@@ -57,6 +57,7 @@ typedef struct SimAutogradOptions {
     uint64_t sequence;           /* tokens a sample */
     uint64_t batch;              /* samples a microbatch */
     SimDtype compute_dtype;      /* of parameters as operators see them (FSDP's param_dtype) */
+    const SimDtype *parameter_dtypes; /* the same one by one, by parameter; NULL = compute_dtype */
     SimDtype residual_dtype;     /* of the embedding's output; = compute_dtype under FSDP */
     uint32_t sm_count;           /* scratch of reductions depends on it */
     uint32_t compute_capability; /* 90 = sm_90: workspace of matrix products */
@@ -81,6 +82,10 @@ void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_
 /* backward() of MICROBATCH's loss: consumes its graph. The caller runs what PyTorch queues as final
  * callback afterwards. */
 void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch);
+
+/* backward() of the sum of the losses of COUNT microbatches from FIRST on: a later forward's nodes
+ * have higher sequence numbers, so its graph is walked first. */
+void sim_autograd_backward_sum(SimAutograd *autograd, uint32_t first, uint32_t count);
 
 /* The loss tensor of MICROBATCH is dropped (a Python variable of the training loop). */
 void sim_autograd_drop_loss(SimAutograd *autograd, uint32_t microbatch);

@@ -272,21 +272,10 @@ static void run_node(SimAutograd *autograd, SimGraph *graph, SimNode *node)
     deliver_results(&running);
 }
 
-void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch)
+/* The graph of MICROBATCH from its last node down. */
+static void walk(SimAutograd *autograd, uint32_t microbatch)
 {
     SimGraph *graph = sim_autograd_graph(autograd, microbatch);
-    g_assert(graph->loss != NULL && graph->loss->node != SIM_TENSOR_NO_NODE);
-    uint32_t root = graph->loss->node;
-    mark_reached(autograd, graph, root);
-
-    SimPlanContext *context = sim_plan_context(autograd->plan);
-    context->unit = autograd->loss_unit;
-    Running first = {.autograd = autograd, .graph = graph, .node = sim_graph_node(graph, root)};
-    SimDispatchPurpose purpose = purpose_of(&first);
-    SimTensor *ones[SIM_OPERATOR_MAX_OUTPUTS];
-    sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_FILL, NULL, NULL, 1, &graph->loss, &purpose,
-                     ones);
-    first.node->gradients[graph->loss->node_output] = sim_tensor_ref(ones[0]);
     for (uint32_t i = graph->n_nodes; i-- > 0;) {
         SimNode *node = sim_graph_node(graph, i);
         if (node->is_reached && has_gradient(node))
@@ -294,7 +283,55 @@ void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch)
         else
             release_saved(&autograd->dispatch.pool, node);
     }
-    sim_tensor_unref(&autograd->dispatch.pool, ones[0]);
     graph->loss->node = SIM_TENSOR_NO_NODE;
     sim_graph_clear(graph);
+}
+
+/* A new reference to the losses' sum. */
+static SimTensor *add_losses(SimAutograd *autograd, uint32_t first, uint32_t count)
+{
+    SimGraph *graph = sim_autograd_graph(autograd, first);
+    SimTensor *sum = sim_tensor_ref(graph->loss);
+    for (uint32_t i = 1; i < count; i++) {
+        SimGraph *next = sim_autograd_graph(autograd, first + i);
+        Running running = {.autograd = autograd,
+                           .graph = next,
+                           .node = sim_graph_node(next, next->loss->node)};
+        SimDispatchPurpose purpose = purpose_of(&running);
+        SimTensor *inputs[] = {sum, next->loss}, *results[SIM_OPERATOR_MAX_OUTPUTS];
+        sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_ADD, NULL, NULL, 2, inputs, &purpose,
+                         results);
+        sim_tensor_unref(&autograd->dispatch.pool, sum);
+        sum = results[0];
+    }
+    return sum;
+}
+
+void sim_autograd_backward_sum(SimAutograd *autograd, uint32_t first, uint32_t count)
+{
+    SimPlanContext *context = sim_plan_context(autograd->plan);
+    context->unit = autograd->loss_unit;
+    SimTensor *sum = add_losses(autograd, first, count);
+    SimGraph *graph = sim_autograd_graph(autograd, first);
+    Running running = {
+        .autograd = autograd, .graph = graph, .node = sim_graph_node(graph, graph->loss->node)};
+    SimDispatchPurpose purpose = purpose_of(&running);
+    SimTensor *ones[SIM_OPERATOR_MAX_OUTPUTS];
+    sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_FILL, NULL, NULL, 1, &sum, &purpose, ones);
+    for (uint32_t i = 0; i < count; i++) {
+        graph = sim_autograd_graph(autograd, first + i);
+        g_assert(graph->loss != NULL && graph->loss->node != SIM_TENSOR_NO_NODE);
+        mark_reached(autograd, graph, graph->loss->node);
+        sim_graph_node(graph, graph->loss->node)->gradients[graph->loss->node_output] =
+            sim_tensor_ref(ones[0]);
+    }
+    for (uint32_t i = count; i-- > 0;)
+        walk(autograd, first + i);
+    sim_tensor_unref(&autograd->dispatch.pool, ones[0]);
+    sim_tensor_unref(&autograd->dispatch.pool, sum);
+}
+
+void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch)
+{
+    sim_autograd_backward_sum(autograd, microbatch, 1);
 }

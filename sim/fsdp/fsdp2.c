@@ -5,6 +5,7 @@
 #include "fsdp/fsdp2_context.h"
 #include "fsdp/fsdp2_forward.h"
 #include "fsdp/fsdp2_unshard.h"
+#include "fsdp/ignored_parameters.h"
 #include "fsdp/optimizer.h"
 #include "fsdp/units.h"
 
@@ -12,6 +13,7 @@ struct SimFsdp2 {
     SimUnits *units;
     SimFsdp2Context *context;
     SimOptimizer *optimizer;
+    SimIgnoredParameters *ignored;
 };
 
 SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
@@ -25,6 +27,7 @@ SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan,
     SimFsdp2 *fsdp = g_new0(SimFsdp2, 1);
     fsdp->optimizer =
         sim_optimizer_new(plan, model->parameters->len, context->shard_group, context->shard_size);
+    fsdp->ignored = sim_ignored_parameters_new(job, model, plan);
     fsdp->context = g_steal_pointer(&context);
     fsdp->units = g_steal_pointer(&units);
     return fsdp;
@@ -35,6 +38,7 @@ void sim_fsdp2_free(SimFsdp2 *fsdp)
     if (fsdp == NULL)
         return;
     sim_optimizer_free(fsdp->optimizer);
+    sim_ignored_parameters_free(fsdp->ignored);
     sim_fsdp2_context_free(fsdp->context);
     sim_units_free(fsdp->units);
     g_free(fsdp);
@@ -72,13 +76,18 @@ static uint32_t find_parameter(void *user_data, uint32_t parameter)
 {
     SimFsdp2 *fsdp = user_data;
     uint32_t owner = fsdp->units->owner[parameter];
+    if (owner == SIM_MODEL_NONE)
+        return sim_ignored_parameters_value(fsdp->ignored, parameter);
     return fsdp->context->states[owner].parameters[fsdp->units->place[parameter]].unsharded;
 }
 
 static void add_gradient(void *user_data, uint32_t parameter, uint32_t buffer)
 {
     SimFsdp2 *fsdp = user_data;
-    sim_fsdp2_backward_add_gradient(fsdp->context, parameter, buffer);
+    if (fsdp->units->owner[parameter] == SIM_MODEL_NONE)
+        sim_ignored_parameters_add_gradient(fsdp->ignored, parameter, buffer);
+    else
+        sim_fsdp2_backward_add_gradient(fsdp->context, parameter, buffer);
 }
 
 SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp)
@@ -92,6 +101,22 @@ SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp)
         .parameter = find_parameter,
         .gradient = add_gradient,
     };
+}
+
+SimDtype *sim_fsdp2_parameter_dtypes(const SimFsdp2 *fsdp)
+{
+    const SimFsdp2Context *context = fsdp->context;
+    uint32_t count = context->model->parameters->len;
+    SimDtype *dtypes = g_new(SimDtype, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t owner = fsdp->units->owner[i];
+        dtypes[i] = owner == SIM_MODEL_NONE
+                        ? context->job->store_dtype
+                        : g_array_index(sim_units_get(fsdp->units, owner)->parameters,
+                                        SimUnitParameter, fsdp->units->place[i])
+                              .gather_dtype;
+    }
+    return dtypes;
 }
 
 /* --- the script's other calls ------------------------------------------------------------------
@@ -138,6 +163,7 @@ void sim_fsdp2_start(SimFsdp2 *fsdp)
     for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
         start_unit(fsdp->context, &fsdp->context->states[fsdp->units->traversal[u]]);
     sim_fsdp2_context_enter(fsdp->context, SIM_MODEL_NONE);
+    sim_ignored_parameters_start(fsdp->ignored);
 }
 
 static void set_unit_flag(SimFsdp2State *state, SimJobFlag flag, bool value)
@@ -188,34 +214,43 @@ void sim_fsdp2_finish_backward(SimFsdp2 *fsdp)
     sim_fsdp2_backward_finish_all(fsdp->context);
 }
 
-/* All parameters with a sharded gradient, in the model's order. */
-static GArray *collect_tensors(const SimFsdp2 *fsdp)
+/* PARAMETER as the optimizer sees it; false if it has no gradient. */
+static bool describe_tensor(const SimFsdp2 *fsdp, uint32_t index, SimOptimizerTensor *tensor)
 {
     const SimFsdp2Context *context = fsdp->context;
-    GArray *tensors = g_array_new(FALSE, FALSE, sizeof(SimOptimizerTensor));
-    for (uint32_t p = 0; p < context->model->parameters->len; p++) {
-        uint32_t owner = fsdp->units->owner[p];
-        if (owner == SIM_MODEL_NONE ||
-            sim_model_parameter(context->model, p)->tied_to != SIM_MODEL_NONE)
-            continue;
+    const SimParameter *parameter = sim_model_parameter(context->model, index);
+    uint32_t owner = fsdp->units->owner[index];
+    *tensor = (SimOptimizerTensor){.parameter = index, .dtype = context->job->store_dtype};
+    if (owner == SIM_MODEL_NONE) {
+        tensor->shard = sim_shard_whole(&parameter->shape);
+        tensor->value = sim_ignored_parameters_value(fsdp->ignored, index);
+        tensor->gradient = sim_ignored_parameters_gradient(fsdp->ignored, index);
+        tensor->tail = sim_strings_intern(sim_plan_strings(context->plan), parameter->path);
+    } else {
         const SimFsdp2State *state = &context->states[owner];
-        uint32_t place = fsdp->units->place[p];
-        const SimFsdp2Parameter *parameter = &state->parameters[place];
-        if (parameter->sharded_gradient == SIM_PLAN_NONE)
-            continue;
+        uint32_t place = fsdp->units->place[index];
         const SimUnitParameter *described =
             &g_array_index(state->unit->parameters, SimUnitParameter, place);
-        SimOptimizerTensor tensor = {
-            .parameter = p,
-            .shard = described->shard,
-            .dtype = context->job->store_dtype,
-            .value = parameter->sharded,
-            .gradient = parameter->sharded_gradient,
-            .gradient_offset = parameter->sharded_gradient_offset,
-            .unit = state->unit->name,
-            .tail = described->tail,
-        };
-        g_array_append_val(tensors, tensor);
+        tensor->shard = described->shard;
+        tensor->value = state->parameters[place].sharded;
+        tensor->gradient = state->parameters[place].sharded_gradient;
+        tensor->gradient_offset = state->parameters[place].sharded_gradient_offset;
+        tensor->unit = state->unit->name;
+        tensor->tail = described->tail;
+    }
+    return tensor->gradient != SIM_PLAN_NONE;
+}
+
+/* All parameters with a gradient, in the model's order, tied ones once. */
+static GArray *collect_tensors(const SimFsdp2 *fsdp)
+{
+    const SimModel *model = fsdp->context->model;
+    GArray *tensors = g_array_new(FALSE, FALSE, sizeof(SimOptimizerTensor));
+    for (uint32_t p = 0; p < model->parameters->len; p++) {
+        SimOptimizerTensor tensor;
+        bool is_tied = sim_model_parameter(model, p)->tied_to != SIM_MODEL_NONE;
+        if (!is_tied && describe_tensor(fsdp, p, &tensor))
+            g_array_append_val(tensors, tensor);
     }
     return tensors;
 }
@@ -247,13 +282,41 @@ static bool is_referred_to(const SimFsdp2State *state, uint32_t buffer)
     return false;
 }
 
-void sim_fsdp2_zero_grad(SimFsdp2 *fsdp)
+/* _foreach_zero_ */
+static void fill_gradients(SimFsdp2 *fsdp)
 {
+    SimFsdp2Context *context = fsdp->context;
+    g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    uint64_t bytes = 0;
+    SimInstruction *kernel = sim_plan_kernel(context->plan, context->compute, context->words.zeros,
+                                             context->words.zeros, context->job->store_dtype);
+    for (uint32_t i = 0; i < tensors->len; i++) {
+        const SimOptimizerTensor *tensor = &g_array_index(tensors, SimOptimizerTensor, i);
+        bytes += tensor->shard.shard_elements * sim_dtype_bytes(tensor->dtype);
+    }
+    kernel->hbm_bytes = bytes;
+    for (uint32_t i = 0; i < tensors->len; i++) {
+        const SimOptimizerTensor *tensor = &g_array_index(tensors, SimOptimizerTensor, i);
+        sim_plan_add_write(context->plan, (SimTouch){.buffer = tensor->gradient,
+                                                     .offset = tensor->gradient_offset,
+                                                     .bytes = tensor->shard.shard_elements *
+                                                              sim_dtype_bytes(tensor->dtype)});
+    }
+}
+
+void sim_fsdp2_zero_grad(SimFsdp2 *fsdp, bool keeps)
+{
+    if (keeps) {
+        fill_gradients(fsdp);
+        return;
+    }
     SimFsdp2Context *context = fsdp->context;
     for (uint32_t p = 0; p < context->model->parameters->len; p++) {
         uint32_t owner = fsdp->units->owner[p];
-        if (owner == SIM_MODEL_NONE)
+        if (owner == SIM_MODEL_NONE) {
+            sim_ignored_parameters_clear(fsdp->ignored, p);
             continue;
+        }
         SimFsdp2State *state = &context->states[owner];
         uint32_t *gradient = &state->parameters[fsdp->units->place[p]].sharded_gradient;
         uint32_t buffer = *gradient;

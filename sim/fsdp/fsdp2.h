@@ -15,6 +15,7 @@
 #include "plan/plan.h"
 
 #include <glib.h>
+#include <stdbool.h>
 
 typedef struct SimFsdp2 SimFsdp2;
 
@@ -26,6 +27,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2, sim_fsdp2_free)
 
 /* For sim_autograd_new; user_data is FSDP. */
 SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp);
+
+/* The type in which operators see each of the model's parameters. Owned by the caller. */
+SimDtype *sim_fsdp2_parameter_dtypes(const SimFsdp2 *fsdp);
 
 /* Shards of all parameters, unit by unit in the order of root.modules() (as to_empty does after
  * wrapping on the meta device), and what fills them. */
@@ -45,5 +49,6 @@ void sim_fsdp2_finish_backward(SimFsdp2 *fsdp);
 void sim_fsdp2_clip(SimFsdp2 *fsdp);
 void sim_fsdp2_step(SimFsdp2 *fsdp);
 
-/* zero_grad(set_to_none=True): drops gradients in parameter order. */
-void sim_fsdp2_zero_grad(SimFsdp2 *fsdp);
+/* zero_grad: set_to_none drops gradients in parameter order; else (KEEPS) they are filled with
+ * zeros and the next backward adds to them. */
+void sim_fsdp2_zero_grad(SimFsdp2 *fsdp, bool keeps);

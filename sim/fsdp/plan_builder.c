@@ -3,62 +3,112 @@
 
 #include "fsdp/fsdp2.h"
 
-/* A training loop holds the losses whose backward is done until the next loss exists or until
- * zero_grad: BACKWARDED are the microbatches of those. */
-static void drop_losses(SimAutograd *autograd, GArray *backwarded)
+typedef struct Script {
+    SimPlan *plan;
+    SimFsdp2 *fsdp;
+    SimAutograd *autograd;
+    GArray *losses; /* of uint32_t: microbatches whose loss a variable still holds after backward */
+    uint32_t evaluation; /* a microbatch number that no training forward has */
+} Script;
+
+static void drop_losses(Script *script)
 {
-    for (uint32_t i = 0; i < backwarded->len; i++)
-        sim_autograd_drop_loss(autograd, g_array_index(backwarded, uint32_t, i));
-    g_array_set_size(backwarded, 0);
+    for (uint32_t i = 0; i < script->losses->len; i++)
+        sim_autograd_drop_loss(script->autograd, g_array_index(script->losses, uint32_t, i));
+    g_array_set_size(script->losses, 0);
 }
 
-static void run_action(SimPlan *plan, SimFsdp2 *fsdp, SimAutograd *autograd, GArray *backwarded,
-                       const SimJobAction *action)
+/* `loss = ...` rebinds the script's variable: an older loss dies when the new one exists. */
+static void run_forward(Script *script, uint32_t microbatch)
 {
-    SimPlanContext *context = sim_plan_context(plan);
-    context->microbatch = -1;
+    sim_autograd_forward(script->autograd, microbatch, true);
+    drop_losses(script);
+}
+
+static void run_backward(Script *script, uint32_t first, uint32_t count)
+{
+    sim_autograd_backward_sum(script->autograd, first, count);
+    sim_fsdp2_finish_backward(script->fsdp);
+    for (uint32_t microbatch = first; microbatch < first + count; microbatch++)
+        g_array_append_val(script->losses, microbatch);
+}
+
+static void evaluate(Script *script)
+{
+    sim_autograd_forward(script->autograd, script->evaluation, false);
+    sim_autograd_drop_loss(script->autograd, script->evaluation);
+}
+
+static SimPhase get_phase(SimJobActionKind kind)
+{
+    switch (kind) {
+    case SIM_ACTION_FORWARD:
+    case SIM_ACTION_UNSHARD:
+    case SIM_ACTION_RESHARD:
+    case SIM_ACTION_SET:
+        return SIM_PHASE_FORWARD;
+    case SIM_ACTION_BACKWARD:
+        return SIM_PHASE_BACKWARD;
+    case SIM_ACTION_CLIP:
+        return SIM_PHASE_CLIP;
+    case SIM_ACTION_OPTIMIZER:
+        return SIM_PHASE_OPTIMIZER;
+    case SIM_ACTION_ZERO_GRAD:
+        return SIM_PHASE_ZERO_GRAD;
+    case SIM_ACTION_EVALUATE:
+        return SIM_PHASE_EVALUATION;
+    }
+    g_assert_not_reached();
+}
+
+static void run_action(Script *script, const SimJobAction *action)
+{
+    bool has_microbatch = action->kind == SIM_ACTION_FORWARD || action->kind == SIM_ACTION_BACKWARD;
+    SimPlanContext *context = sim_plan_context(script->plan);
+    context->phase = get_phase(action->kind);
+    context->microbatch = has_microbatch ? (int32_t)action->microbatch : -1;
     switch (action->kind) {
     case SIM_ACTION_FORWARD:
-        context->phase = SIM_PHASE_FORWARD;
-        context->microbatch = (int32_t)action->microbatch;
-        sim_autograd_forward(autograd, action->microbatch, true);
-        drop_losses(autograd, backwarded);
+        run_forward(script, action->microbatch);
         break;
     case SIM_ACTION_BACKWARD:
-        context->phase = SIM_PHASE_BACKWARD;
-        context->microbatch = (int32_t)action->microbatch;
-        sim_autograd_backward(autograd, action->microbatch);
-        sim_fsdp2_finish_backward(fsdp);
-        g_array_append_val(backwarded, action->microbatch);
+        run_backward(script, action->microbatch, MAX(action->summed, 1));
         break;
     case SIM_ACTION_CLIP:
-        context->phase = SIM_PHASE_CLIP;
-        sim_fsdp2_clip(fsdp);
+        sim_fsdp2_clip(script->fsdp);
         break;
     case SIM_ACTION_OPTIMIZER:
-        context->phase = SIM_PHASE_OPTIMIZER;
-        sim_fsdp2_step(fsdp);
+        sim_fsdp2_step(script->fsdp);
         break;
     case SIM_ACTION_ZERO_GRAD:
-        context->phase = SIM_PHASE_ZERO_GRAD;
-        sim_fsdp2_zero_grad(fsdp);
-        drop_losses(autograd, backwarded);
+        sim_fsdp2_zero_grad(script->fsdp, action->value);
         break;
     case SIM_ACTION_SET:
-        sim_fsdp2_set_flag(fsdp, action->unit, action->flag, action->value);
+        sim_fsdp2_set_flag(script->fsdp, action->unit, action->flag, action->value);
         break;
     case SIM_ACTION_RESHARD:
-        sim_fsdp2_reshard(fsdp, action->unit);
+        sim_fsdp2_reshard(script->fsdp, action->unit);
         break;
     case SIM_ACTION_UNSHARD:
-        context->phase = SIM_PHASE_FORWARD;
-        sim_fsdp2_unshard(fsdp, action->unit);
+        sim_fsdp2_unshard(script->fsdp, action->unit);
         break;
     case SIM_ACTION_EVALUATE:
-        context->phase = SIM_PHASE_EVALUATION;
-        sim_autograd_forward(autograd, action->microbatch, false);
-        sim_autograd_drop_loss(autograd, action->microbatch);
+        evaluate(script);
         break;
+    }
+}
+
+static void run_steps(Script *script, const SimJob *job)
+{
+    for (uint32_t i = 0; i < job->actions->len; i++) {
+        uint32_t microbatch = g_array_index(job->actions, SimJobAction, i).microbatch;
+        script->evaluation = MAX(script->evaluation, microbatch + 1);
+    }
+    for (uint32_t step = 0; step < job->steps; step++) {
+        sim_plan_context(script->plan)->step = (int32_t)step;
+        for (uint32_t i = 0; i < job->actions->len; i++)
+            run_action(script, &g_array_index(job->actions, SimJobAction, i));
+        drop_losses(script);
     }
 }
 
@@ -70,16 +120,20 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
     if (fsdp == NULL)
         return NULL;
     SimAutogradHooks hooks = sim_fsdp2_hooks(fsdp);
-    g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, options, &hooks);
-    g_autoptr(GArray) backwarded = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autofree SimDtype *dtypes = sim_fsdp2_parameter_dtypes(fsdp);
+    SimAutogradOptions completed = *options;
+    completed.parameter_dtypes = dtypes;
+    g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, &completed, &hooks);
     sim_plan_context(plan)->phase = SIM_PHASE_INIT;
     sim_fsdp2_start(fsdp);
     sim_autograd_start(autograd);
-    for (uint32_t step = 0; step < job->steps; step++) {
-        sim_plan_context(plan)->step = (int32_t)step;
-        for (uint32_t i = 0; i < job->actions->len; i++)
-            run_action(plan, fsdp, autograd, backwarded,
-                       &g_array_index(job->actions, SimJobAction, i));
-    }
+    Script script = {
+        .plan = plan,
+        .fsdp = fsdp,
+        .autograd = autograd,
+        .losses = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
+    };
+    run_steps(&script, job);
+    g_array_unref(script.losses);
     return g_steal_pointer(&plan);
 }

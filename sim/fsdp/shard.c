@@ -14,8 +14,17 @@ SimShard sim_shard_compute(const SimShape *shape, uint32_t ranks)
     return shard;
 }
 
+SimShard sim_shard_whole(const SimShape *shape)
+{
+    SimShard shard = sim_shard_compute(shape, 1);
+    shard.is_whole = true;
+    return shard;
+}
+
 uint64_t sim_shard_true_rows(const SimShard *shard, uint32_t rank)
 {
+    if (shard->is_whole)
+        return shard->rows;
     uint64_t first = rank * shard->shard_rows;
     if (first >= shard->rows)
         return 0;
@@ -25,7 +34,7 @@ uint64_t sim_shard_true_rows(const SimShard *shard, uint32_t rank)
 void sim_shard_find_breaks(const SimShard *shard, uint32_t ranks, uint32_t *first_partial,
                            uint32_t *first_empty)
 {
-    if (shard->shard_rows == 0) {
+    if (shard->is_whole || shard->shard_rows == 0) {
         *first_partial = *first_empty = ranks;
         return;
     }

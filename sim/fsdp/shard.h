@@ -11,6 +11,7 @@
 
 #include "model/model.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct SimShard {
@@ -20,10 +21,14 @@ typedef struct SimShard {
     uint64_t elements;        /* n k */
     uint64_t shard_elements;  /* c k */
     uint64_t padded_elements; /* W c k */
+    bool is_whole;            /* not cut at all: every rank has all rows */
 } SimShard;
 
 /* SHAPE has at least one dimension. */
 SimShard sim_shard_compute(const SimShape *shape, uint32_t ranks);
+
+/* A parameter that FSDP leaves alone. */
+SimShard sim_shard_whole(const SimShape *shape);
 
 /* Rows that RANK (its place in the shard group) really owns: 0..shard_rows. */
 uint64_t sim_shard_true_rows(const SimShard *shard, uint32_t rank);

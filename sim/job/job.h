@@ -74,6 +74,7 @@ typedef enum SimJobActionKind {
 typedef struct SimJobAction {
     SimJobActionKind kind;
     uint32_t microbatch; /* forward, backward */
+    uint32_t summed;     /* backward: of the sum of so many losses from MICROBATCH on; 0 = 1 */
     uint32_t unit;       /* set, reshard, unshard; SIM_MODEL_NONE = all units */
     SimJobFlag flag;     /* set */
     bool value;          /* set; zero_grad: set_to_none=False, gradients are kept and filled */

@@ -5,8 +5,7 @@
  * unit, bytes, type, communicator and stream, event edges, births and deaths of its buffers, live
  * bytes.
  */
-#include "fsdp/fsdp2.h"
-#include "support/chain.h"
+#include "fsdp/plan_builder.h"
 #include "support/decoder.h"
 #include "support/facts.h"
 #include "support/fully_shard.h"
@@ -43,8 +42,7 @@ struct Setting {
     SimDtype store_dtype;
     uint32_t shard_size;                          /* 0 = ranks */
     void (*change)(SimJob *job, SimModel *model); /* the rest of the script; may be NULL */
-    Decoder net;                                  /* what is not as in RECORDED_NET */
-    const char *unused, *skipped;                 /* as in Chain */
+    Decoder net;                                  /* no layers: as recorded */
 };
 
 #define F32 SIM_DTYPE_F32
@@ -53,6 +51,7 @@ struct Setting {
 #define NONE SIM_DTYPE_NONE
 #define PRECISION(param_, reduce_, store_) .precision = {param_, reduce_}, .store_dtype = store_
 #define MIXED PRECISION(BF16, F32, F32)
+#define NET(...) .net = {RECORDED_NET, __VA_ARGS__}
 #define SETTING(name_, ranks_, wrapping_, reshard_, ...)                                           \
     {                                                                                              \
         .name = name_, .ranks = ranks_, .wrapping = wrapping_, .reshard = reshard_, __VA_ARGS__    \
@@ -378,6 +377,13 @@ static void freeze_wq_and_w1(SimJob *job, SimModel *model)
     freeze(model, "layers.", "w1.weight");
 }
 
+static void ignore_norms(SimJob *job, SimModel *model)
+{
+    for (uint32_t i = 0; i < model->parameters->len; i++)
+        if (sim_model_parameter(model, i)->shape.n_dims == 1)
+            add_target(&job->ignored_parameters, i);
+}
+
 static void keep_norms_in_f32(SimJob *job, SimModel *model)
 {
     for (uint32_t i = 0; i < model->parameters->len; i++)
@@ -385,6 +391,12 @@ static void keep_norms_in_f32(SimJob *job, SimModel *model)
             add_target(&job->uncast_parameters, i);
 }
 
+/* Not here:
+ *   two-groups-per-block-w4, all-reduce-hook-w2, manual-finalize-w2: a parameter's own mesh, hooks
+ * that are the user's code and manual finalisation are not part of a job; chunked-head-w2: the
+ * script cuts the graph itself; two-forward-one-backward-w2: CPU kernels make the sum of a norm's
+ * two gradients a new tensor, so it is born later than on a GPU; all else is as recorded;
+ *   cpu-offload-w2, shard1-w2, ac-*: not built yet. */
 static const Setting SETTINGS[] = {
     SETTING("base-w2", 2, BASE, &UNSET, MIXED),
     SETTING("base-w3", 3, BASE, &UNSET, MIXED),
@@ -444,6 +456,8 @@ static const Setting SETTINGS[] = {
     SETTING("explicit-unshard-w2", 2, TITAN, &UNSET, MIXED, .change = unshard_blocks),
     SETTING("two-forward-two-backward-w2", 2, BASE, &UNSET, MIXED,
             .change = run_two_forwards_two_backwards),
+    SETTING("ignored-norms-w2", 2, BASE, &UNSET, PRECISION(NONE, NONE, F32),
+            .change = ignore_norms),
     SETTING("prefetch-fwd1-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_forward_1),
     SETTING("prefetch-fwd2-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_forward_2),
     SETTING("prefetch-bwd1-w2", 2, BASE, &UNSET, MIXED, .change = prefetch_backward_1),
@@ -464,14 +478,14 @@ static const Setting SETTINGS[] = {
     SETTING("frozen-embedding-block0-w2", 2, TITAN, &UNSET, MIXED,
             .change = freeze_embedding_and_block_0),
     SETTING("frozen-wq-w1-w2", 2, BASE, &UNSET, MIXED, .change = freeze_wq_and_w1),
-    SETTING("unused-param-w2", 2, BASE, &UNSET, MIXED, .net = {.extra_rows = 7, .extra_in = 6},
-            .unused = ".extra"),
+    SETTING("unused-param-w2", 2, BASE, &UNSET, MIXED, NET(.extra_rows = 7, .extra_in = 6)),
     SETTING("unused-param-reduced-w2", 2, BASE, &UNSET, MIXED, .change = reduce_unused,
-            .net = {.extra_rows = 7, .extra_in = 6}, .unused = ".extra"),
-    SETTING("unused-block2-w2", 2, BASE, &UNSET, MIXED, .skipped = "layers.2"),
-    SETTING("tiny-param-w4", 4, BASE, &UNSET, MIXED, .net = {.extra_rows = 3, .extra_in = 15}),
-    SETTING("tied-root-w2", 2, BASE, &UNSET, MIXED, .net = {.is_head_tied = true}),
-    SETTING("tied-group-w2", 2, TIED, &UNSET, MIXED, .net = {.is_head_tied = true}),
+            NET(.extra_rows = 7, .extra_in = 6)),
+    SETTING("unused-block2-w2", 2, BASE, &UNSET, MIXED, NET(.skipped_block = 3)),
+    SETTING("tiny-param-w4", 4, BASE, &UNSET, MIXED,
+            NET(.extra_rows = 3, .extra_in = 15, .is_extra_used = true)),
+    SETTING("tied-root-w2", 2, BASE, &UNSET, MIXED, NET(.is_head_tied = true)),
+    SETTING("tied-group-w2", 2, TIED, &UNSET, MIXED, NET(.is_head_tied = true)),
 };
 
 static void wrap(SimJob *job, const SimModel *model, Wrapping wrapping, SimReshard reshard)
@@ -516,77 +530,21 @@ static void wrap(SimJob *job, const SimModel *model, Wrapping wrapping, SimResha
     }
 }
 
-#define GRAPHS 3
-
-typedef struct Script {
-    SimFsdp2 *fsdp;
-    SimPlan *plan;
-    Chain chain;
-    GArray *graphs[GRAPHS]; /* of a microbatch, until its backward */
-} Script;
-
-static void run_action(Script *script, const SimJobAction *action)
+static SimPlan *build(const SimJob *job, const SimModel *model)
 {
-    SimPlanContext *context = sim_plan_context(script->plan);
-    context->phase = SIM_PHASE_FORWARD;
-    GArray *graph;
-    switch (action->kind) {
-    case SIM_ACTION_FORWARD:
-        script->graphs[action->microbatch] = chain_forward(&script->chain);
-        break;
-    case SIM_ACTION_EVALUATE:
-        graph = chain_forward(&script->chain);
-        g_array_unref(graph);
-        break;
-    case SIM_ACTION_BACKWARD:
-        context->phase = SIM_PHASE_BACKWARD;
-        chain_backward(&script->chain, script->graphs[action->microbatch]);
-        g_clear_pointer(&script->graphs[action->microbatch], g_array_unref);
-        sim_fsdp2_finish_backward(script->fsdp);
-        break;
-    case SIM_ACTION_OPTIMIZER:
-        sim_fsdp2_step(script->fsdp);
-        break;
-    case SIM_ACTION_ZERO_GRAD:
-        sim_fsdp2_zero_grad(script->fsdp);
-        break;
-    case SIM_ACTION_SET:
-        sim_fsdp2_set_flag(script->fsdp, action->unit, action->flag, action->value);
-        break;
-    case SIM_ACTION_RESHARD:
-        sim_fsdp2_reshard(script->fsdp, action->unit);
-        break;
-    case SIM_ACTION_UNSHARD:
-        sim_fsdp2_unshard(script->fsdp, action->unit);
-        break;
-    case SIM_ACTION_CLIP:
-        ck_abort_msg("no recording clips");
-    }
-}
-
-static SimPlan *build(const SimJob *job, const SimModel *model, const Setting *setting)
-{
-    SimPlan *plan = sim_plan_new(job->ranks);
-    g_autoptr(SimFsdp2) fsdp = sim_fsdp2_new(job, model, plan, NULL);
-    ck_assert_ptr_nonnull(fsdp);
     SimDtype compute = job->precision.param_dtype;
-    Script script = {
-        .fsdp = fsdp,
-        .plan = plan,
-        .chain = {.model = model,
-                  .plan = plan,
-                  .hooks = sim_fsdp2_hooks(fsdp),
-                  .dtype = compute == NONE ? job->store_dtype : compute,
-                  .kept_dtype = job->uncast_parameters,
-                  .unused = setting->unused,
-                  .skipped = setting->skipped},
+    SimAutogradOptions options = {
+        .sequence = job->sequence,
+        .batch = job->batch,
+        .compute_dtype = compute == NONE ? job->store_dtype : compute,
+        .sm_count = 132,
+        .compute_capability = 90,
     };
-    sim_fsdp2_start(fsdp);
-    for (uint32_t step = 0; step < job->steps; step++) {
-        sim_plan_context(plan)->step = (int32_t)step;
-        for (uint32_t i = 0; i < job->actions->len; i++)
-            run_action(&script, &g_array_index(job->actions, SimJobAction, i));
-    }
+    options.residual_dtype = options.compute_dtype;
+    g_autoptr(GError) error = NULL;
+    SimPlan *plan = sim_plan_builder_build(job, model, &options, &error);
+    ck_assert_msg(plan != NULL, "%s", error == NULL ? "" : error->message);
+    ck_assert_msg(sim_plan_check(plan, &error), "%s", error == NULL ? "" : error->message);
     return plan;
 }
 
@@ -601,13 +559,8 @@ static void order_actions(SimJob *job)
 START_TEST(plans_are_what_pytorch_did)
 {
     const Setting *setting = &SETTINGS[_i];
-    Decoder net = setting->net;
-    net.layers = RECORDED_NET.layers;
-    net.hidden = RECORDED_NET.hidden;
-    net.key_value_width = RECORDED_NET.key_value_width;
-    net.feed_forward = RECORDED_NET.feed_forward;
-    net.vocabulary = RECORDED_NET.vocabulary;
-    SimModel *model = decoder_new(&net);
+    const Decoder plain = {RECORDED_NET};
+    g_autoptr(SimModel) model = decoder_new(setting->net.layers == 0 ? &plain : &setting->net);
     SimJob *job = fully_shard_new(setting->ranks, STEPS);
     job->shard_size = setting->shard_size == 0 ? setting->ranks : setting->shard_size;
     job->precision = setting->precision;
@@ -616,10 +569,8 @@ START_TEST(plans_are_what_pytorch_did)
     wrap(job, model, setting->wrapping, *setting->reshard);
     if (setting->change != NULL)
         setting->change(job, model);
-    g_autoptr(SimPlan) plan = build(job, model, setting);
+    g_autoptr(SimPlan) plan = build(job, model);
     g_autoptr(GError) error = NULL;
-    ck_assert_msg(sim_plan_check(plan, &error), "%s: %s", setting->name,
-                  error == NULL ? "" : error->message);
 
     g_autofree char *file = g_strdup_printf("%s%s.csv.gz", FOLDER, setting->name);
     Facts *recorded = facts_read_recording(file, &error);
@@ -630,7 +581,6 @@ START_TEST(plans_are_what_pytorch_did)
     facts_free(recorded);
     facts_free(planned);
     fully_shard_free(job);
-    decoder_free(model);
 }
 END_TEST
 

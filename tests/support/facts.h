@@ -214,7 +214,8 @@ static inline bool facts_is_unrecorded(const SimPlan *plan, const SimInstruction
     if (row->stream != 0 || (strcmp(name, "cast") != 0 && strcmp(name, "accumulate") != 0))
         return false;
     const SimTouch *written = sim_plan_touches(plan, row) + row->n_reads;
-    return sim_plan_buffer(plan, written->buffer)->category != SIM_CATEGORY_TEMPORARY;
+    const SimBuffer *buffer = sim_plan_buffer(plan, written->buffer);
+    return !g_str_has_prefix(sim_plan_string(plan, buffer->name.stem), "T:");
 }
 
 static inline void facts_read_kernel(Facts *facts, const SimPlan *plan, const SimInstruction *row)

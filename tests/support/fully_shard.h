@@ -30,6 +30,8 @@ static inline SimJob *fully_shard_new(uint32_t ranks, uint32_t steps)
     g_array_set_clear_func(job->units, fully_shard_clear_unit);
     job->actions = g_array_new(FALSE, TRUE, sizeof(SimJobAction));
     job->steps = steps;
+    job->sequence = 15;
+    job->batch = 2;
     static const SimJobActionKind KINDS[] = {SIM_ACTION_FORWARD, SIM_ACTION_BACKWARD,
                                              SIM_ACTION_OPTIMIZER, SIM_ACTION_ZERO_GRAD};
     for (size_t i = 0; i < G_N_ELEMENTS(KINDS); i++) {

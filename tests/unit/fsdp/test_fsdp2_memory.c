@@ -9,8 +9,7 @@
  *
  * Elements: block 218,112,000; embedding and head 525,336,576 each; norm 4,096; all divide by 8.
  */
-#include "fsdp/fsdp2.h"
-#include "support/chain.h"
+#include "fsdp/plan_builder.h"
 #include "support/decoder.h"
 #include "support/fully_shard.h"
 
@@ -26,53 +25,59 @@ static const SimReshard KEPT = {SIM_RESHARD_FALSE, 0};
 
 typedef enum Grouping { GROUPING_A, GROUPING_B } Grouping;
 
-typedef struct Run {
-    SimModel *model;
-    SimJob *job;
-    SimPlan *plan;
-    SimFsdp2 *fsdp;
-    Chain chain;
-} Run;
-
-/* One step up to the end of backward, nothing else. */
-static void run_init(Run *run, Grouping grouping, SimMixedPrecision precision)
-{
-    run->model = decoder_new(&LLAMA_8B);
-    run->job = fully_shard_new(8, 1);
-    run->job->precision = precision;
-    if (grouping == GROUPING_A)
-        fully_shard_base(run->job, run->model, UNSET);
-    else
-        fully_shard_titan(run->job, run->model, UNSET, KEPT);
-    run->plan = sim_plan_new(8);
-    run->fsdp = sim_fsdp2_new(run->job, run->model, run->plan, NULL);
-    ck_assert_ptr_nonnull(run->fsdp);
-    run->chain = (Chain){.model = run->model,
-                         .plan = run->plan,
-                         .hooks = sim_fsdp2_hooks(run->fsdp),
-                         .dtype = precision.param_dtype};
-    sim_fsdp2_start(run->fsdp);
-    sim_plan_context(run->plan)->phase = SIM_PHASE_FORWARD;
-    g_autoptr(GArray) graph = chain_forward(&run->chain);
-    sim_plan_context(run->plan)->phase = SIM_PHASE_BACKWARD;
-    chain_backward(&run->chain, graph);
-    sim_fsdp2_finish_backward(run->fsdp);
-    g_autoptr(GError) error = NULL;
-    ck_assert_msg(sim_plan_check(run->plan, &error), "%s", error == NULL ? "" : error->message);
-}
-
-static void run_done(Run *run)
-{
-    sim_fsdp2_free(run->fsdp);
-    sim_plan_free(run->plan);
-    fully_shard_free(run->job);
-    decoder_free(run->model);
-}
-
 static const SimMixedPrecision BF16_F32 = {SIM_DTYPE_BF16, SIM_DTYPE_F32};
 static const SimMixedPrecision BF16_BF16 = {SIM_DTYPE_BF16, SIM_DTYPE_BF16};
 
-/* Live bytes after each row, of STREAM's pool or of all (SIM_PLAN_NONE). Owned by the caller. */
+/* The plan of one step up to the end of backward: forward and backward of one microbatch. */
+static SimPlan *build(Grouping grouping, SimMixedPrecision precision, uint32_t input_buffers)
+{
+    const Decoder net = {LLAMA_8B};
+    g_autoptr(SimModel) model = decoder_new(&net);
+    SimJob *job = fully_shard_new(8, 1);
+    job->precision = precision;
+    job->reduce_scatter_input_buffers = input_buffers;
+    g_array_set_size(job->actions, 2);
+    if (grouping == GROUPING_A)
+        fully_shard_base(job, model, UNSET);
+    else
+        fully_shard_titan(job, model, UNSET, KEPT);
+    SimAutogradOptions options = {
+        .sequence = 128,
+        .batch = 1,
+        .compute_dtype = precision.param_dtype,
+        .residual_dtype = precision.param_dtype,
+        .sm_count = 132,
+        .compute_capability = 90,
+    };
+    g_autoptr(GError) error = NULL;
+    SimPlan *plan = sim_plan_builder_build(job, model, &options, &error);
+    ck_assert_msg(plan != NULL, "%s", error == NULL ? "" : error->message);
+    ck_assert_msg(sim_plan_check(plan, &error), "%s", error == NULL ? "" : error->message);
+    fully_shard_free(job);
+    return plan;
+}
+
+static bool is_fsdp(const SimPlan *plan, const SimBuffer *buffer)
+{
+    const char *stem = sim_plan_string(plan, buffer->name.stem);
+    switch ((SimCategory)buffer->category) {
+    case SIM_CATEGORY_PARAMETER_SHARD:
+    case SIM_CATEGORY_ALL_GATHER_OUTPUT:
+    case SIM_CATEGORY_UNSHARDED_PARAMETER:
+    case SIM_CATEGORY_UNSHARDED_GRADIENT:
+    case SIM_CATEGORY_REDUCE_SCATTER_INPUT:
+    case SIM_CATEGORY_REDUCE_SCATTER_OUTPUT:
+    case SIM_CATEGORY_SHARDED_GRADIENT:
+        return true;
+    case SIM_CATEGORY_TEMPORARY:
+        return g_str_has_prefix(stem, "T:");
+    default:
+        return false;
+    }
+}
+
+/* Live bytes of FSDP's buffers after each row, of STREAM's pool or of all (SIM_PLAN_NONE). Owned by
+ * the caller. */
 static uint64_t *count_live(const SimPlan *plan, uint32_t stream)
 {
     size_t length = sim_plan_length(plan);
@@ -82,7 +87,7 @@ static uint64_t *count_live(const SimPlan *plan, uint32_t stream)
         const SimInstruction *row = sim_plan_instruction(plan, i);
         if (row->op == SIM_PLAN_ALLOC || row->op == SIM_PLAN_FREE) {
             const SimBuffer *buffer = sim_plan_buffer(plan, row->buffer);
-            if (stream == SIM_PLAN_NONE || buffer->stream == stream)
+            if (is_fsdp(plan, buffer) && (stream == SIM_PLAN_NONE || buffer->stream == stream))
                 bytes += row->op == SIM_PLAN_ALLOC ? buffer->bytes : -buffer->bytes;
         }
         live[i] = bytes;
@@ -122,6 +127,21 @@ static size_t find_row(const SimPlan *plan, const char *name, const char *unit, 
     return 0;
 }
 
+/* The row that allocates the buffer STEM#SERIAL. */
+static size_t find_alloc(const SimPlan *plan, const char *stem, int32_t serial)
+{
+    for (size_t i = 0; i < sim_plan_length(plan); i++) {
+        const SimInstruction *row = sim_plan_instruction(plan, i);
+        if (row->op != SIM_PLAN_ALLOC)
+            continue;
+        SimName name = sim_plan_buffer(plan, row->buffer)->name;
+        if (name.serial == serial && g_strcmp0(sim_plan_string(plan, name.stem), stem) == 0)
+            return i;
+    }
+    ck_abort_msg("no buffer %s#%d", stem, serial);
+    return 0;
+}
+
 /* The row that allocates (or frees) the last buffer with names that begin with STEM. */
 static size_t find_last(const SimPlan *plan, SimPlanOp op, const char *stem)
 {
@@ -149,21 +169,19 @@ static size_t find_backward_end(const SimPlan *plan, const char *unit)
 /* The live bytes at every point of the forward and backward of grouping B, printed in MiB. */
 START_TEST(live_bytes_of_grouping_b_are_as_replayed)
 {
-    Run run;
-    run_init(&run, GROUPING_B, BF16_F32);
-    const SimPlan *plan = run.plan;
+    g_autoptr(SimPlan) plan = build(GROUPING_B, BF16_F32, 1);
     g_autofree uint64_t *live = count_live(plan, SIM_PLAN_NONE);
     const struct {
         const char *what;
         size_t row;
         double mib;
     } points[] = {
-        {"shards only", find_row(plan, "cast", "tok_embeddings", 0) - 2, 3829.1},
+        {"shards only", find_alloc(plan, "T:tok_embeddings", 0) - 1, 3829.1},
         {"embedding computing", find_row(plan, "copy_out", "tok_embeddings", 0), 5833.1},
         {"block 0 computing", find_row(plan, "copy_out", "layers.0", 0), 4661.2},
         {"block 16 computing", find_row(plan, "copy_out", "layers.16", 0), 4661.2},
         {"head computing", find_row(plan, "copy_out", "norm+output", 0), 5833.1},
-        {"end of forward", find_row(plan, "cast", "layers.31", 1) - 2, 4831.1},
+        {"end of forward", find_alloc(plan, "T:layers.31", 1) - 1, 4831.1},
         {"backward of the head begins", find_row(plan, "all_gather", "layers.31", 1) + 2, 5247.2},
         {"backward of the head ends", find_backward_end(plan, "norm+output"), 6249.2},
         {"head reduced", find_last(plan, SIM_PLAN_ALLOC, "O:norm+output"), 6499.7},
@@ -181,15 +199,13 @@ START_TEST(live_bytes_of_grouping_b_are_as_replayed)
         ck_assert_msg(ABS((double)live[points[i].row] / MIB - points[i].mib) < 0.06,
                       "%s: expected %.1f MiB, found %.2f", points[i].what, points[i].mib,
                       (double)live[points[i].row] / MIB);
-    run_done(&run);
 }
 END_TEST
 
 START_TEST(peaks_of_grouping_b_are_as_replayed)
 {
-    Run run;
-    run_init(&run, GROUPING_B, BF16_F32);
-    ck_assert_uint_eq(find_peak(run.plan, SIM_PLAN_NONE), 10919612416);
+    g_autoptr(SimPlan) plan = build(GROUPING_B, BF16_F32, 1);
+    ck_assert_uint_eq(find_peak(plan, SIM_PLAN_NONE), 10919612416);
     const struct {
         const char *stream;
         uint64_t peak;
@@ -197,29 +213,24 @@ START_TEST(peaks_of_grouping_b_are_as_replayed)
                  {"all_gather_copy_in", 1618240512},
                  {"reduce_scatter", 4015130624}};
     for (size_t i = 0; i < G_N_ELEMENTS(pools); i++)
-        ck_assert_uint_eq(find_peak(run.plan, sim_plan_stream(run.plan, pools[i].stream)),
-                          pools[i].peak);
-    run_done(&run);
+        ck_assert_uint_eq(find_peak(plan, sim_plan_stream(plan, pools[i].stream)), pools[i].peak);
 }
 END_TEST
 
 START_TEST(peaks_of_grouping_a_are_as_replayed)
 {
-    Run run;
-    run_init(&run, GROUPING_A, BF16_F32);
-    ck_assert_uint_eq(find_phase_peak(run.plan, SIM_PHASE_FORWARD), 8708591616);
-    g_autofree uint64_t *live = count_live(run.plan, SIM_PLAN_NONE);
+    g_autoptr(SimPlan) plan = build(GROUPING_A, BF16_F32, 1);
+    ck_assert_uint_eq(find_phase_peak(plan, SIM_PHASE_FORWARD), 8708591616);
+    g_autofree uint64_t *live = count_live(plan, SIM_PLAN_NONE);
     uint64_t blocks_peak = 0;
-    size_t callback = find_last(run.plan, SIM_PLAN_FREE, "U:root") - 3;
+    size_t callback = find_last(plan, SIM_PLAN_FREE, "U:root") - 3;
     for (size_t i = 0; i < callback; i++)
         blocks_peak = MAX(blocks_peak, live[i]);
     ck_assert_uint_eq(blocks_peak, 12619966464);
-    ck_assert_uint_eq(find_peak(run.plan, SIM_PLAN_NONE), 13808986112);
-    ck_assert_uint_eq(live[find_last(run.plan, SIM_PLAN_ALLOC, "I:root")], 13808986112);
-    ck_assert_uint_eq(find_peak(run.plan, sim_plan_stream(run.plan, "all_gather_copy_in")),
-                      2592106496);
-    ck_assert_uint_eq(find_peak(run.plan, sim_plan_stream(run.plan, "compute")), 10319194112);
-    run_done(&run);
+    ck_assert_uint_eq(find_peak(plan, SIM_PLAN_NONE), 13808986112);
+    ck_assert_uint_eq(live[find_last(plan, SIM_PLAN_ALLOC, "I:root")], 13808986112);
+    ck_assert_uint_eq(find_peak(plan, sim_plan_stream(plan, "all_gather_copy_in")), 2592106496);
+    ck_assert_uint_eq(find_peak(plan, sim_plan_stream(plan, "compute")), 10319194112);
 }
 END_TEST
 
@@ -227,12 +238,18 @@ END_TEST
  */
 START_TEST(bf16_reduction_peaks_at_the_copy_out_of_the_embedding)
 {
-    Run run;
-    run_init(&run, GROUPING_B, BF16_BF16);
-    g_autofree uint64_t *live = count_live(run.plan, SIM_PLAN_NONE);
-    ck_assert_uint_eq(find_peak(run.plan, SIM_PLAN_NONE), 10305163264);
-    ck_assert_uint_eq(live[find_row(run.plan, "copy_out", "tok_embeddings", 1)], 10305163264);
-    run_done(&run);
+    g_autoptr(SimPlan) plan = build(GROUPING_B, BF16_BF16, 1);
+    g_autofree uint64_t *live = count_live(plan, SIM_PLAN_NONE);
+    ck_assert_uint_eq(find_peak(plan, SIM_PLAN_NONE), 10305163264);
+    ck_assert_uint_eq(live[find_row(plan, "copy_out", "tok_embeddings", 1)], 10305163264);
+}
+END_TEST
+
+/* One more input of a block lives at the peak: 872,448,000 bytes. */
+START_TEST(two_input_buffers_cost_one_more_block)
+{
+    g_autoptr(SimPlan) plan = build(GROUPING_B, BF16_F32, 2);
+    ck_assert_uint_eq(find_peak(plan, SIM_PLAN_NONE), 11792060416);
 }
 END_TEST
 
@@ -258,19 +275,17 @@ static Volume count_collectives(const SimPlan *plan, SimCollectiveKind kind, Sim
  * reduced in 4 bytes. */
 START_TEST(counts_and_volumes_of_a_step_are_exact)
 {
-    Run run;
-    run_init(&run, GROUPING_B, BF16_F32);
-    Volume forward = count_collectives(run.plan, SIM_COLLECTIVE_ALL_GATHER, SIM_PHASE_FORWARD);
+    g_autoptr(SimPlan) plan = build(GROUPING_B, BF16_F32, 1);
+    Volume forward = count_collectives(plan, SIM_COLLECTIVE_ALL_GATHER, SIM_PHASE_FORWARD);
     ck_assert_int_eq(forward.count, 34);
     ck_assert_uint_eq(forward.bytes, 2 * (32 * BLOCK + HEAD + EMBEDDING));
     ck_assert_uint_eq(forward.bytes, 16060522496);
-    Volume backward = count_collectives(run.plan, SIM_COLLECTIVE_ALL_GATHER, SIM_PHASE_BACKWARD);
+    Volume backward = count_collectives(plan, SIM_COLLECTIVE_ALL_GATHER, SIM_PHASE_BACKWARD);
     ck_assert_int_eq(backward.count, 33);
     ck_assert_uint_eq(backward.bytes, 15009841152);
-    Volume reduced = count_collectives(run.plan, SIM_COLLECTIVE_REDUCE_SCATTER, SIM_PHASE_BACKWARD);
+    Volume reduced = count_collectives(plan, SIM_COLLECTIVE_REDUCE_SCATTER, SIM_PHASE_BACKWARD);
     ck_assert_int_eq(reduced.count, 34);
     ck_assert_uint_eq(reduced.bytes, 32121044992);
-    run_done(&run);
 }
 END_TEST
 
@@ -283,6 +298,7 @@ static Suite *make_suite(void)
     tcase_add_test(tests, peaks_of_grouping_b_are_as_replayed);
     tcase_add_test(tests, peaks_of_grouping_a_are_as_replayed);
     tcase_add_test(tests, bf16_reduction_peaks_at_the_copy_out_of_the_embedding);
+    tcase_add_test(tests, two_input_buffers_cost_one_more_block);
     tcase_add_test(tests, counts_and_volumes_of_a_step_are_exact);
     suite_add_tcase(suite, tests);
     return suite;
