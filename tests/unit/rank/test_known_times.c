@@ -45,9 +45,9 @@ static SimTime whole_time(const SimTrack *track, SimTime *start)
 static const uint32_t ring_ranks[] = {8, 64, 128, 256, 512, 1024};
 
 /* c = (N-1) (V/N / B + a), V = 436e6 bytes, B = 50e9 bytes/s = 20 ps a byte, a = 2 us:
- * in picoseconds (N-1) (V*20/N + 2e6), which need not be whole: the simulator rounds a collective up
- * to the next picosecond. step = 96 c + 4.5 ms + 2 max(0, 9 ms - c): of 96 collectives on the path
- * and of the two that may be inside 9 ms each may be one picosecond longer. */
+ * in picoseconds (N-1) (V*20/N + 2e6), which need not be whole: the simulator rounds a collective
+ * up to the next picosecond. step = 96 c + 4.5 ms + 2 max(0, 9 ms - c): of 96 collectives on the
+ * path and of the two that may be inside 9 ms each may be one picosecond longer. */
 START_TEST(a_ring_step_takes_the_closed_form)
 {
     uint32_t n = ring_ranks[_i];
@@ -97,8 +97,7 @@ START_TEST(the_overlap_test_takes_what_its_authors_expect)
     g_autoptr(SimRecorder) recorder = play(plan, 2, true, &forward_end);
     SimTime all = whole_time(sim_recorder_track(recorder, 0), &start);
     ck_assert_int_eq(forward_end - start, overlap_rows[_i].forward_ms * SIM_MILLISECOND);
-    ck_assert_int_eq(all - (forward_end - start),
-                     overlap_rows[_i].backward_ms * SIM_MILLISECOND);
+    ck_assert_int_eq(all - (forward_end - start), overlap_rows[_i].backward_ms * SIM_MILLISECOND);
 }
 END_TEST
 
