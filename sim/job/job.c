@@ -99,6 +99,104 @@ static bool find_rules(const char *text, uint32_t shard_size, ReshardRules *rule
     return true;
 }
 
+/* --- strategy ------------------------------------------------------------------------------------
+ */
+
+static bool is_hybrid(const SimSettings *settings)
+{
+    return settings->strategy == SIM_STRATEGY_HYBRID_SHARD ||
+           settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2;
+}
+
+static bool set_shard_size(SimJob *job, const SimSettings *settings, GError **error)
+{
+    if (settings->api == SIM_API_DDP || settings->strategy == SIM_STRATEGY_NO_SHARD) {
+        job->shard_size = 1;
+        job->has_replicate_mesh = settings->api == SIM_API_FSDP2;
+    }
+    if (!is_hybrid(settings) && settings->shard_size == 0)
+        return true;
+    if (!is_hybrid(settings)) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--shard-size: expected --strategy hybrid_shard or hybrid_shard_zero2 with it");
+        return false;
+    }
+    if (settings->shard_size > job->ranks || job->ranks % settings->shard_size != 0) {
+        g_set_error(
+            error, SIM_ERROR, SIM_ERROR_RANGE,
+            "--shard-size: expected a number that divides the %u GPUs, found %" G_GINT64_FORMAT,
+            job->ranks, settings->shard_size);
+        return false;
+    }
+    job->shard_size = (uint32_t)settings->shard_size;
+    job->has_replicate_mesh = true;
+    return true;
+}
+
+static bool check_ddp(const SimSettings *settings, GError **error)
+{
+    if (settings->strategy != SIM_STRATEGY_FULL_SHARD &&
+        settings->strategy != SIM_STRATEGY_NO_SHARD) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--strategy: --api ddp shards nothing; expected no_shard, or --api fsdp2");
+        return false;
+    }
+    if (settings->param_dtype != settings->store_dtype) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--param-dtype %s: --api ddp computes in the stored type; expected "
+                    "--param-dtype %s, or --store-dtype %s",
+                    sim_dtype_name((SimDtype)settings->param_dtype),
+                    sim_dtype_name((SimDtype)settings->store_dtype),
+                    sim_dtype_name((SimDtype)settings->param_dtype));
+        return false;
+    }
+    return true;
+}
+
+/* What "auto" means, too. Error SCHEMA: words of the other API. */
+static bool check_prefetch(const SimSettings *settings, GError **error)
+{
+    const char *text = settings->backward_prefetch;
+    bool is_number = g_ascii_isdigit(*text);
+    bool is_word = !is_number && strcmp(text, "auto") != 0;
+
+    if (settings->api == SIM_API_FSDP1 ? is_number : is_word) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                    "--backward-prefetch: expected %s, found %s",
+                    settings->api == SIM_API_FSDP1 ? "pre, post or none with --api fsdp1"
+                                                   : "auto or a number of units",
+                    text);
+        return false;
+    }
+    return true;
+}
+
+static SimJobFsdp1 make_fsdp1(const SimJob *job, const SimSettings *settings)
+{
+    const char *prefetch = settings->backward_prefetch;
+
+    return (SimJobFsdp1){
+        .strategy = job->ranks == 1 ? SIM_STRATEGY_NO_SHARD : (SimStrategy)settings->strategy,
+        .backward_prefetch = strcmp(prefetch, "post") == 0   ? SIM_BACKWARD_PREFETCH_POST
+                             : strcmp(prefetch, "none") == 0 ? SIM_BACKWARD_PREFETCH_NONE
+                                                             : SIM_BACKWARD_PREFETCH_PRE,
+        .has_forward_prefetch = settings->forward_prefetch > 0,
+        .limits_all_gathers = settings->limit_all_gathers == SIM_SWITCH_ON,
+    };
+}
+
+/* FSDP2's names for the strategies. */
+static const char *choose_reshard(const SimSettings *settings)
+{
+    bool is_kept = settings->strategy == SIM_STRATEGY_SHARD_GRAD_OP ||
+                   settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2 ||
+                   settings->strategy == SIM_STRATEGY_NO_SHARD;
+
+    if (is_kept && strcmp(settings->reshard_after_forward, "default") == 0)
+        return "false";
+    return settings->reshard_after_forward;
+}
+
 /* --- units ---------------------------------------------------------------------------------------
  */
 
@@ -162,11 +260,12 @@ static bool add_units(SimJob *job, const SimSettings *settings, const SimModel *
     const uint32_t root = 0;
     const char *wrap = settings->wrap;
     bool is_whole = strcmp(wrap, "root") == 0;
+    bool has_groups = settings->api == SIM_API_FSDP2; /* one unit of several modules */
     ReshardRules rules;
 
-    if (!find_rules(settings->reshard_after_forward, job->shard_size, &rules, error))
+    if (!find_rules(choose_reshard(settings), job->shard_size, &rules, error))
         return false;
-    if (strcmp(wrap, "block") == 0 && !model->is_head_tied)
+    if (strcmp(wrap, "block") == 0 && !model->is_head_tied && has_groups)
         add_parts(job, model, &rules);
     else if (strcmp(wrap, "block") == 0 || strcmp(wrap, "block+root") == 0)
         add_blocks(job, model, &rules);
@@ -175,6 +274,34 @@ static bool add_units(SimJob *job, const SimSettings *settings, const SimModel *
     sim_job_wrap_add(job->units, model, &root, 1);
     set_last_reshard(job, is_whole ? rules.root : is_unset);
     return true;
+}
+
+/* The units that UNIT names: the COUNT after it, or before it. */
+static GArray *list_neighbours(uint32_t unit, uint32_t units, int64_t count, bool is_backward)
+{
+    GArray *targets = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    uint32_t available = is_backward ? unit : units - 1 - unit;
+
+    for (uint32_t i = 1; i <= available && i <= count; i++) {
+        uint32_t target = is_backward ? unit - i : unit + i;
+        g_array_append_val(targets, target);
+    }
+    return targets;
+}
+
+/* A unit with nothing to name is left alone, as in a script that loops over neighbours. */
+static void add_prefetch(SimJob *job, const SimSettings *settings)
+{
+    uint32_t units = job->units->len - 1; /* without the root */
+    int64_t backward = g_ascii_strtoll(settings->backward_prefetch, NULL, 10); /* 0: auto */
+
+    for (uint32_t i = 0; i < units; i++) {
+        SimJobUnit *unit = &g_array_index(job->units, SimJobUnit, i);
+        if (settings->forward_prefetch > 0 && i + 1 < units)
+            unit->forward_prefetch = list_neighbours(i, units, settings->forward_prefetch, false);
+        if (backward > 0 && i > 0)
+            unit->backward_prefetch = list_neighbours(i, units, backward, true);
+    }
 }
 
 /* --- a step --------------------------------------------------------------------------------------
@@ -188,10 +315,28 @@ static void add_action(SimJob *job, SimJobActionKind kind, uint32_t microbatch, 
     g_array_append_val(job->actions, action);
 }
 
+static void add_flag(SimJob *job, SimJobFlag flag, bool value)
+{
+    SimJobAction action = {
+        .kind = SIM_ACTION_SET, .unit = SIM_MODEL_NONE, .flag = flag, .value = value};
+
+    g_array_append_val(job->actions, action);
+}
+
+/* What changes before microbatch I of COUNT. */
+static void add_flags(SimJob *job, const SimSettings *settings, uint32_t i, uint32_t count)
+{
+    if (count > 1 && settings->gradient_sync == SIM_SYNC_LAST && (i == 0 || i == count - 1))
+        add_flag(job, SIM_FLAG_GRADIENT_SYNC, i == count - 1);
+    if (count > 1 && settings->all_reduce == SIM_SYNC_LAST && (i == 0 || i == count - 1))
+        add_flag(job, SIM_FLAG_ALL_REDUCE, i == count - 1);
+}
+
 /* For each microbatch forward and backward, then clip, optimizer, zero_grad. */
 static void add_actions(SimJob *job, const SimSettings *settings)
 {
     for (uint32_t i = 0; i < (uint32_t)settings->accumulate; i++) {
+        add_flags(job, settings, i, (uint32_t)settings->accumulate);
         add_action(job, SIM_ACTION_FORWARD, i, false);
         add_action(job, SIM_ACTION_BACKWARD, i, false);
     }
@@ -206,6 +351,14 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
     g_assert(settings->gpus > 0 && settings->sequence > 0);
     g_autoptr(SimJob) job = sim_job_new((uint32_t)settings->gpus);
 
+    job->api = (SimApi)settings->api;
+    if (!set_shard_size(job, settings, error) || !check_prefetch(settings, error) ||
+        (job->api == SIM_API_DDP && !check_ddp(settings, error)))
+        return NULL;
+    job->fsdp1 = make_fsdp1(job, settings);
+    if (settings->bucket != NULL &&
+        !sim_units_parse_bytes(settings->bucket, &job->ddp.bucket_cap_bytes, error))
+        return NULL;
     job->precision = (SimMixedPrecision){.param_dtype = (SimDtype)settings->param_dtype,
                                          .reduce_dtype = (SimDtype)settings->reduce_dtype};
     job->store_dtype = (SimDtype)settings->store_dtype;
@@ -213,8 +366,10 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
     job->steps = (uint32_t)settings->steps;
     job->sequence = (uint64_t)settings->sequence;
     job->batch = (uint64_t)settings->batch;
-    if (!add_units(job, settings, model, error))
+    if (job->api != SIM_API_DDP && !add_units(job, settings, model, error))
         return NULL;
+    if (job->api == SIM_API_FSDP2)
+        add_prefetch(job, settings);
     add_actions(job, settings);
     return g_steal_pointer(&job);
 }

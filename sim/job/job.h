@@ -16,8 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum SimApi { SIM_API_FSDP2 } SimApi;
-
 /* MixedPrecisionPolicy. NONE = as stored. */
 typedef struct SimMixedPrecision {
     SimDtype param_dtype;
@@ -52,7 +50,7 @@ typedef struct SimJobUnit {
 
 /* Flags that a script may change from one microbatch to the next. */
 typedef enum SimJobFlag {
-    SIM_FLAG_GRADIENT_SYNC,          /* set_requires_gradient_sync */
+    SIM_FLAG_GRADIENT_SYNC,          /* set_requires_gradient_sync; false: inside no_sync() */
     SIM_FLAG_ALL_REDUCE,             /* set_requires_all_reduce */
     SIM_FLAG_LAST_BACKWARD,          /* set_is_last_backward */
     SIM_FLAG_RESHARD_AFTER_BACKWARD, /* set_reshard_after_backward */
@@ -80,8 +78,35 @@ typedef struct SimJobAction {
     bool value;          /* set; zero_grad: set_to_none=False, gradients are kept and filled */
 } SimJobAction;
 
+/* BackwardPrefetch of torch/distributed/fsdp/api.py. */
+typedef enum SimBackwardPrefetch {
+    SIM_BACKWARD_PREFETCH_PRE,
+    SIM_BACKWARD_PREFETCH_POST,
+    SIM_BACKWARD_PREFETCH_NONE,
+} SimBackwardPrefetch;
+
+/* Arguments of FullyShardedDataParallel, the same for all units. */
+typedef struct SimJobFsdp1 {
+    SimStrategy strategy;
+    SimBackwardPrefetch backward_prefetch;
+    bool has_forward_prefetch;
+    bool limits_all_gathers;
+    bool uses_flat_parameters; /* use_orig_params=False: the optimizer sees one parameter a unit */
+    bool keeps_low_precision_grads; /* of MixedPrecision */
+} SimJobFsdp1;
+
+/* Arguments of DistributedDataParallel. */
+typedef struct SimJobDdp {
+    uint64_t bucket_cap_bytes; /* bucket_cap_mb; 0 = not given: 25 MiB, the first 1 MiB */
+    bool gradient_as_bucket_view;
+    bool find_unused_parameters;
+    bool static_graph;
+} SimJobDdp;
+
 typedef struct SimJob {
     SimApi api;
+    SimJobFsdp1 fsdp1; /* of that API only, as the next */
+    SimJobDdp ddp;
     uint32_t ranks;      /* of the whole job */
     uint32_t shard_size; /* ranks of one shard group; = ranks without replication */
     SimMixedPrecision precision;
@@ -115,6 +140,14 @@ SimJob *sim_job_new(uint32_t ranks);
  * each block, root, which holds the rest: always so where the head is tied, since a parameter
  * cannot be in two units; `root`; `size:N`: see job_wrap.h; else a file with a module path or
  * pattern on each line, one unit for each module that it names, then the root.
+ *
+ * FSDP1 has no unit of several modules: `block` means `block+root` there. DDP has no units.
+ *
+ * --strategy in FSDP2's words: shard_grad_op and hybrid_shard_zero2 keep what `default` frees,
+ * no_shard is a shard group of one rank. FSDP1 on one rank never shards, as PyTorch decides.
+ *
+ * --forward-prefetch N, --backward-prefetch N (FSDP2): each unit names the next N (previous N) in
+ * the order of the list, without the root.
  *
  * --reshard-after-forward: `default`: embedding and blocks are freed, norm with head is kept;
  * `last-block-kept`: nor the last block; `true`, `false`; `auto`: None everywhere; an integer: the

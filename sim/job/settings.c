@@ -28,6 +28,8 @@ typedef struct Setting {
 } Setting;
 
 static bool check_reshard(const char *text, GError **error);
+static bool check_backward_prefetch(const char *text, GError **error);
+static bool check_bucket(const char *text, GError **error);
 static bool check_wrap(const char *text, GError **error);
 static bool check_allocator(const char *text, GError **error);
 static bool check_hbm(const char *text, GError **error);
@@ -66,10 +68,19 @@ static const Setting settings_table[] = {
     INTEGER("steps", JOB, steps, "N", "4", 1, 65536, "training steps (default: 4)"),
     CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
     CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),
+    CHOICE("api", FSDP, api, "fsdp2|fsdp1|ddp", SIM_API_FSDP2, "fsdp2", "fully_shard, FullyShardedDataParallel or DistributedDataParallel (default: fsdp2)"),
+    CHOICE("strategy", FSDP, strategy, "full_shard|shard_grad_op|hybrid_shard|hybrid_shard_zero2|no_shard", SIM_STRATEGY_FULL_SHARD, "full_shard", "what is sharded; ZeRO-3, 2, both within groups, 0 (default: full_shard)"),
+    INTEGER("shard-size", FSDP, shard_size, "N", NULL, 1, MOST_RANKS, "ranks of a shard group of the hybrid strategies (default: a node)"),
     TEXT("reshard-after-forward", FSDP, reshard_after_forward, "default|last-block-kept|auto|true|false|N", "default", check_reshard, "which units free their parameters after forward, or keep them on N ranks (default: default)"),
     CHOICE("param-dtype", FSDP, param_dtype, "f32|bf16|f16", SIM_DTYPE_F32, "bf16", "what parameters are gathered and used in (default: bf16)"),
     CHOICE("reduce-dtype", FSDP, reduce_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what gradients are reduced in (default: f32)"),
     CHOICE("store-dtype", FSDP, store_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what shards, gradients and optimizer states are kept in (default: f32)"),
+    INTEGER("forward-prefetch", FSDP, forward_prefetch, "N", "0", 0, 65536, "units gathered early in forward; fsdp1: 1 is on (default: 0)"),
+    TEXT("backward-prefetch", FSDP, backward_prefetch, "auto|N|pre|post|none", "auto", check_backward_prefetch, "units gathered early in backward; fsdp1: pre, post, none (default: auto)"),
+    CHOICE("gradient-sync", FSDP, gradient_sync, "every|last", SIM_SYNC_EVERY, "every", "reduce gradients of every microbatch, or of the last (default: every)"),
+    CHOICE("all-reduce", FSDP, all_reduce, "every|last", SIM_SYNC_EVERY, "every", "the same for the all-reduce between replicas, fsdp2 (default: every)"),
+    CHOICE("limit-all-gathers", FSDP, limit_all_gathers, "off|on", SIM_SWITCH_OFF, "on", "fsdp1: the host waits before a third all-gather (default: on)"),
+    TEXT("bucket", FSDP, bucket, "SIZE", NULL, check_bucket, "ddp: bytes of gradients reduced at once (default: 25MiB, the first 1MiB)"),
     TEXT("wrap", FSDP, wrap, "block|block+root|root|size:N|FILE", "block", check_wrap, "which modules are units (default: block)"),
     CHOICE("optimizer", MEMORY, optimizer, "adamw", SIM_JOB_ADAMW, "adamw", "the optimizer (default: adamw, fused)"),
     CHOICE("zero-grad", MEMORY, zero_grad, "set-to-none|keep", SIM_ZERO_GRAD_TO_NONE, "set-to-none", "what zero_grad does (default: set-to-none)"),
@@ -126,6 +137,30 @@ static bool check_reshard(const char *text, GError **error)
         g_strdup_printf("%s or a number of ranks (nearest: %s)",
                         "default, last-block-kept, auto, true, false", nearest);
     return fail(error, SIM_ERROR_SCHEMA, expected, text);
+}
+
+static bool check_backward_prefetch(const char *text, GError **error)
+{
+    static const char *const words[] = {"auto", "pre", "post", "none", NULL};
+    int64_t units;
+
+    if (g_strv_contains(words, text))
+        return true;
+    if (g_ascii_isdigit(*text))
+        return sim_units_parse_int64(text, 1, 65536, &units, error);
+    const char *nearest = sim_error_nearest(text, words);
+    g_autofree char *expected =
+        g_strdup_printf("auto, pre, post, none or a number of units (nearest: %s)", nearest);
+    return fail(error, SIM_ERROR_SCHEMA, expected, text);
+}
+
+static bool check_bucket(const char *text, GError **error)
+{
+    uint64_t bytes;
+
+    if (!sim_units_parse_bytes(text, &bytes, error))
+        return false;
+    return bytes > 0 || fail(error, SIM_ERROR_RANGE, "a size above 0", text);
 }
 
 static bool check_wrap(const char *text, GError **error)

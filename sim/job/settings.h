@@ -25,6 +25,17 @@ typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
 typedef enum SimJobOptimizer { SIM_JOB_ADAMW } SimJobOptimizer;
 typedef enum SimZeroGrad { SIM_ZERO_GRAD_TO_NONE, SIM_ZERO_GRAD_KEEP } SimZeroGrad;
 typedef enum SimSwitch { SIM_SWITCH_OFF, SIM_SWITCH_ON } SimSwitch;
+typedef enum SimApi { SIM_API_FSDP2, SIM_API_FSDP1, SIM_API_DDP } SimApi;
+/* ShardingStrategy of torch/distributed/fsdp/api.py, whose names say ZeRO's stages: full_shard is
+ * 3, shard_grad_op is 2, no_shard is 0; a hybrid shards within groups of ranks. */
+typedef enum SimStrategy {
+    SIM_STRATEGY_FULL_SHARD,
+    SIM_STRATEGY_SHARD_GRAD_OP,
+    SIM_STRATEGY_HYBRID_SHARD,
+    SIM_STRATEGY_HYBRID_SHARD_ZERO2,
+    SIM_STRATEGY_NO_SHARD,
+} SimStrategy;
+typedef enum SimSync { SIM_SYNC_EVERY, SIM_SYNC_LAST } SimSync;
 typedef enum SimFold { SIM_FOLD_AUTO, SIM_FOLD_OFF } SimFold;
 
 /* Plain values after parsing; text (owned) where only a later stage can judge it. */
@@ -38,7 +49,16 @@ typedef struct SimSettings {
     int code; /* SimCode; unset = torchtitan where the architecture exists there */
     int norm; /* SimNorm; unset = by code */
     /* FSDP */
+    int api;            /* SimApi */
+    int strategy;       /* SimStrategy */
+    int64_t shard_size; /* 0 = a node, where the strategy is hybrid */
     char *reshard_after_forward;
+    int64_t forward_prefetch;
+    char *backward_prefetch;
+    int gradient_sync;     /* SimSync */
+    int all_reduce;        /* SimSync */
+    int limit_all_gathers; /* SimSwitch */
+    char *bucket;          /* size; NULL = PyTorch's */
     char *wrap;
     int param_dtype, reduce_dtype, store_dtype; /* SimDtype */
     /* memory */

@@ -30,6 +30,11 @@ static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, co
                              sim_hf_model_has_code(config, SIM_MODEL_CODE_TORCHTITAN), error)) {
         return NULL;
     }
+    bool is_hybrid = settings->strategy == SIM_STRATEGY_HYBRID_SHARD ||
+                     settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2;
+    if (is_hybrid && settings->shard_size == 0) {
+        settings->shard_size = MIN(cluster->gpus_per_node, cluster->gpus);
+    }
     SimModelOptions options = {
         .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
                                                       : SIM_MODEL_CODE_TRANSFORMERS,
