@@ -82,7 +82,8 @@ static void add_call(SimProgram *program, const SimProgramCall *call, uint32_t n
     g_assert(n_inputs <= SIM_OPERATOR_MAX_INPUTS);
     SimProgramCall added = *call;
     added.n_inputs = (uint8_t)n_inputs;
-    memcpy(added.inputs, inputs, n_inputs * sizeof *inputs);
+    if (n_inputs > 0)
+        memcpy(added.inputs, inputs, n_inputs * sizeof *inputs);
     g_array_append_val(program->calls, added);
     for (uint32_t i = 0; i < n_inputs; i++)
         if (is_value(inputs[i]) && *unnamed(program, inputs[i]))
