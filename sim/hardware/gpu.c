@@ -114,9 +114,11 @@ static bool read_memory(SimGpu *gpu, const cJSON *object, const char *path, GErr
 static bool read_rest(SimGpu *gpu, const cJSON *object, const char *path, GError **error)
 {
     const char *title;
-    int64_t sms;
+    int64_t sms, capability;
     if (!sim_json_get_string(object, path, "title", &title, error) ||
         !sim_basis_get(object, path, &gpu->basis, error) ||
+        !sim_sourced_value_get_count(object, path, "compute_capability", 10, 1000, &capability,
+                                     error) ||
         !sim_sourced_value_get_count(object, path, "sms", 1, 100000, &sms, error) ||
         !sim_sourced_value_get_number(object, path, "attention_forward_fraction", 0.001, 1,
                                       &gpu->attention_forward_fraction, error) ||
@@ -126,6 +128,7 @@ static bool read_rest(SimGpu *gpu, const cJSON *object, const char *path, GError
         !sim_sourced_value_get_duration(object, path, "kernel", &gpu->kernel_time, error))
         return false;
     gpu->title = g_strdup(title);
+    gpu->compute_capability = (uint32_t)capability;
     gpu->sms = (uint32_t)sms;
     return true;
 }
@@ -152,6 +155,7 @@ SimGpu *sim_gpu_load(const char *models, const char *name, GError **error)
                                        "context",
                                        "hbm",
                                        "pcie",
+                                       "compute_capability",
                                        "sms",
                                        "flops_per_s",
                                        "memory_fraction",

@@ -45,8 +45,9 @@ typedef struct SimGpu {
     char *name;  /* "h100" */
     char *title; /* "NVIDIA H100 SXM 80 GB" */
     SimBasis basis;
-    uint64_t memory_bytes;  /* the total that cudaMemGetInfo gives */
-    uint64_t context_bytes; /* CUDA context and loaded kernels, taken from that total */
+    uint64_t memory_bytes;       /* the total that cudaMemGetInfo gives */
+    uint64_t context_bytes;      /* CUDA context and loaded kernels, taken from that total */
+    uint32_t compute_capability; /* 90 = sm_90: decides sizes of cuBLAS workspaces */
     uint32_t sms;
     double hbm_bytes_per_s;
     double flops_per_s[SIM_PRECISION_COUNT]; /* dense peak; 0 where the GPU has none */
