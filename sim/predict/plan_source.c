@@ -144,7 +144,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
                                   .compute_dtype = compute_dtype(job),
                                   .residual_dtype = compute_dtype(job),
                                   .sm_count = cluster->gpu->sms,
-                                  .compute_capability = 90};
+                                  .compute_capability = cluster->gpu->compute_capability};
     g_autoptr(SimPlan) plan = sim_plan_builder_build(job, model, &options, error);
     if (plan == NULL) {
         return NULL;
