@@ -102,9 +102,12 @@ static uint64_t group_bit(uint32_t group)
     return group < GROUP_BITS ? UINT64_C(1) << group : 0;
 }
 
-static bool holds_gradients(uint8_t category)
+/* Temporaries hold gradients only on the way to a reduction: those of clipping hold norms. */
+static bool holds_gradients(uint8_t category, const SimInstruction *row)
 {
     switch (category) {
+    case SIM_CATEGORY_TEMPORARY:
+        return row->phase == SIM_PHASE_BACKWARD;
     case SIM_CATEGORY_UNSHARDED_GRADIENT:
     case SIM_CATEGORY_REDUCE_SCATTER_INPUT:
     case SIM_CATEGORY_REDUCE_SCATTER_OUTPUT:
@@ -112,7 +115,6 @@ static bool holds_gradients(uint8_t category)
     case SIM_CATEGORY_PARTIAL_REDUCE_OUTPUT:
     case SIM_CATEGORY_REDUCE_COPY:
     case SIM_CATEGORY_BUCKET:
-    case SIM_CATEGORY_TEMPORARY:
         return true;
     default:
         return false;
@@ -386,7 +388,7 @@ void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimSpan 
     bool has_write = false, has_shard = false;
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
         uint8_t category = sim_plan_buffer(flow->plan, spans[i].buffer)->category;
-        has_write |= holds_gradients(category);
+        has_write |= holds_gradients(category, row);
         has_shard |= category == SIM_CATEGORY_PARAMETER_SHARD;
     }
     if (has_shard) {
@@ -405,6 +407,6 @@ void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimSpan 
     for (guint i = 0; i < flow->scratch->len; i++)
         g_array_index(flow->scratch, Contribution, i).scale *= scale;
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
-        if (holds_gradients(sim_plan_buffer(flow->plan, spans[i].buffer)->category))
+        if (holds_gradients(sim_plan_buffer(flow->plan, spans[i].buffer)->category, row))
             write_gradient(flow, row, spans, n_reads, spans[i]);
 }

@@ -51,7 +51,8 @@ static void describe_forward(SimOperatorCall *call)
         last[0] = last[-1];
         last[-1] = swapped;
     }
-    SimOperatorKernel *kernel = sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION, 7, 3);
+    SimOperatorKernel *kernel =
+        sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION, 7, has_dropout ? 7 : 3);
     set_figures(kernel, query, call->inputs[1], 2);
 }
 
@@ -83,8 +84,10 @@ static void describe_backward(SimOperatorCall *call)
     SimOperatorKernel *prepare =
         sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD_PREPARE, 0x11, 0);
     prepare->hbm_bytes += 4 * sim_layout_elements(query); /* zeroes the f32 query gradient */
+    /* Without dropout nobody writes the seed, or reads it. */
+    uint32_t reads = call->attributes->scalar > 0 ? 0x7f : 0x3f;
     SimOperatorKernel *main_kernel =
-        sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD, 0xff, is_grouped ? 1 : 7);
+        sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD, reads, is_grouped ? 1 : 7);
     set_figures(main_kernel, query, key, 5);
     SimOperatorKernel *convert =
         sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD_CONVERT, 0, 1);
