@@ -31,6 +31,7 @@ SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
     autograd->model = model;
     autograd->hooks = hooks;
     autograd->plan = plan;
+    autograd->checkpoints = options->checkpoints;
     sim_dispatch_init(&autograd->dispatch, model, plan, options, hooks);
     make_parameters(autograd, options);
     autograd->buffers = g_ptr_array_new();

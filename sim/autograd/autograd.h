@@ -53,14 +53,23 @@ typedef struct SimAutogradHooks {
     void (*gradient)(void *user_data, uint32_t parameter, uint32_t buffer);
 } SimAutogradHooks;
 
+/* torch.utils.checkpoint, not reentrant, around a module's forward. */
+typedef struct SimAutogradCheckpoint {
+    bool is_used;
+    bool is_outside; /* around its hooks too: the checkpoint wrapper is outside of FSDP's module */
+    bool is_selective; /* torchtitan's policy per operator; else everything is recomputed */
+    bool stops_early;
+} SimAutogradCheckpoint;
+
 typedef struct SimAutogradOptions {
-    uint64_t sequence;           /* tokens a sample */
-    uint64_t batch;              /* samples a microbatch */
-    SimDtype compute_dtype;      /* of parameters as operators see them (FSDP's param_dtype) */
+    uint64_t sequence;                /* tokens a sample */
+    uint64_t batch;                   /* samples a microbatch */
+    SimDtype compute_dtype;           /* of parameters as operators see them (FSDP's param_dtype) */
     const SimDtype *parameter_dtypes; /* the same one by one, by parameter; NULL = compute_dtype */
-    SimDtype residual_dtype;     /* of the embedding's output; = compute_dtype under FSDP */
-    uint32_t sm_count;           /* scratch of reductions depends on it */
-    uint32_t compute_capability; /* 90 = sm_90: workspace of matrix products */
+    SimDtype residual_dtype;          /* of the embedding's output; = compute_dtype under FSDP */
+    uint32_t sm_count;                /* scratch of reductions depends on it */
+    uint32_t compute_capability;      /* 90 = sm_90: workspace of matrix products */
+    const SimAutogradCheckpoint *checkpoints; /* by module; NULL = none. Borrowed by autograd */
 } SimAutogradOptions;
 
 typedef struct SimAutograd SimAutograd;

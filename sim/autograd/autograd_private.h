@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autograd/autograd.h"
+#include "autograd/checkpoint.h"
 #include "autograd/dispatch.h"
 #include "autograd/graph.h"
 #include "model/program.h"
@@ -26,17 +27,23 @@ struct SimAutograd {
     GPtrArray *slots;          /* stack of SimTensor of the running programs */
     SimStringId *module_stems; /* by module */
     SimStringId loss_unit;
-    SimPendingGradient *pending; /* by parameter */
+    SimPendingGradient *pending;              /* by parameter */
+    const SimAutogradCheckpoint *checkpoints; /* by module, or NULL */
     /* of the running forward */
-    SimGraph *graph; /* NULL under no_grad */
+    SimGraph *graph;           /* NULL under no_grad */
+    SimCheckpoint *checkpoint; /* whose module runs, in forward or in its replay; or NULL */
 };
 
 SimGraph *sim_autograd_graph(SimAutograd *autograd, uint32_t microbatch);
 
-/* Runs PROGRAM as MODULE's: ARGUMENTS are borrowed, RESULTS hold one reference each. */
-void sim_autograd_run_program(SimAutograd *autograd, uint32_t module, const SimProgram *program,
+/* Runs PROGRAM as MODULE's: ARGUMENTS are borrowed, RESULTS hold one reference each. False: the
+ * replay of a checkpoint ended within; there are no results. */
+bool sim_autograd_run_program(SimAutograd *autograd, uint32_t module, const SimProgram *program,
                               SimTensor *const *arguments, SimTensor **results);
 
-/* Module.__call__: hooks, then its program. */
-void sim_autograd_call_module(SimAutograd *autograd, uint32_t module, uint32_t n_inputs,
+/* Module.__call__: hooks, then its program. False as above. */
+bool sim_autograd_call_module(SimAutograd *autograd, uint32_t module, uint32_t n_inputs,
                               SimTensor *const *inputs, SimTensor **results);
+
+/* Runs CHECKPOINT's module again, so that its holders are filled. */
+void sim_autograd_replay(SimAutograd *autograd, SimGraph *graph, SimCheckpoint *checkpoint);

@@ -156,7 +156,6 @@ static void run_formula(Running *running)
         running->n_temporaries--;
         sim_tensor_unref(pool, running->temporaries[running->n_temporaries]);
     }
-    validate_results(running);
 }
 
 /* SUM and VALUE, both given away, into one tensor (InputBuffer::add). */
@@ -251,8 +250,32 @@ static void drop_gradients(SimTensorPool *pool, SimNode *node)
             sim_tensor_unref(pool, g_steal_pointer(&node->gradients[i]));
 }
 
+/* A saved tensor of a checkpoint is taken out of its frame: recomputed, if it is the first one, and
+ * from then on the node's alone. */
+static void unpack_saved(SimAutograd *autograd, SimGraph *graph, SimNode *node)
+{
+    SimCheckpoint *checkpoint = node->checkpoint;
+    if (checkpoint == NULL || node->n_saved == 0)
+        return;
+    if (!checkpoint->is_replayed)
+        sim_autograd_replay(autograd, graph, checkpoint);
+    for (uint32_t i = 0; i < node->n_saved; i++)
+        node->saved[i] = sim_checkpoint_unpack(checkpoint, node->first_holder + i);
+}
+
+/* They are local variables of the formula's function: gone, last one first, when it returns. */
+static void drop_unpacked(SimTensorPool *pool, SimNode *node)
+{
+    for (uint32_t i = node->n_saved; node->checkpoint != NULL && i-- > 0;)
+        sim_tensor_unref(pool, g_steal_pointer(&node->saved[i]));
+}
+
 static void release_saved(SimTensorPool *pool, SimNode *node)
 {
+    if (node->checkpoint != NULL && node->n_saved > 0) {
+        sim_checkpoint_release(node->checkpoint, pool, node->n_saved);
+        node->n_saved = 0;
+    }
     for (uint32_t i = 0; i < node->n_saved; i++)
         sim_tensor_unref(pool, node->saved[i]);
     node->n_saved = 0;
@@ -266,7 +289,11 @@ static void run_node(SimAutograd *autograd, SimGraph *graph, SimNode *node)
     context->unit = node->unit;
     if (node->kind == SIM_NODE_POST_BACKWARD)
         autograd->hooks->post_backward(autograd->hooks->user_data, node->token);
+    unpack_saved(autograd, graph, node);
     run_formula(&running);
+    drop_unpacked(&autograd->dispatch.pool, node);
+    if (node->kind == SIM_NODE_OPERATOR)
+        validate_results(&running);
     drop_gradients(&autograd->dispatch.pool, node);
     release_saved(&autograd->dispatch.pool, node);
     deliver_results(&running);
@@ -294,9 +321,8 @@ static SimTensor *add_losses(SimAutograd *autograd, uint32_t first, uint32_t cou
     SimTensor *sum = sim_tensor_ref(graph->loss);
     for (uint32_t i = 1; i < count; i++) {
         SimGraph *next = sim_autograd_graph(autograd, first + i);
-        Running running = {.autograd = autograd,
-                           .graph = next,
-                           .node = sim_graph_node(next, next->loss->node)};
+        Running running = {
+            .autograd = autograd, .graph = next, .node = sim_graph_node(next, next->loss->node)};
         SimDispatchPurpose purpose = purpose_of(&running);
         SimTensor *inputs[] = {sum, next->loss}, *results[SIM_OPERATOR_MAX_OUTPUTS];
         sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_ADD, NULL, NULL, 2, inputs, &purpose,

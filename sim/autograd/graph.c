@@ -9,11 +9,21 @@ void sim_graph_init(SimGraph *graph)
 {
     *graph = (SimGraph){.chunks = g_ptr_array_new_with_free_func(g_free),
                         .hooks = g_array_new(FALSE, FALSE, sizeof(SimGraphHook)),
+                        .checkpoints = g_ptr_array_new(),
                         .uses = g_array_new(FALSE, TRUE, sizeof(bool))};
+}
+
+static void drop_checkpoints(SimGraph *graph)
+{
+    for (guint i = 0; i < graph->checkpoints->len; i++)
+        sim_checkpoint_free(g_ptr_array_index(graph->checkpoints, i));
+    g_ptr_array_set_size(graph->checkpoints, 0);
 }
 
 void sim_graph_done(SimGraph *graph)
 {
+    drop_checkpoints(graph);
+    g_ptr_array_unref(graph->checkpoints);
     g_ptr_array_unref(graph->chunks);
     g_array_unref(graph->hooks);
     g_array_unref(graph->uses);
@@ -22,6 +32,7 @@ void sim_graph_done(SimGraph *graph)
 void sim_graph_clear(SimGraph *graph)
 {
     graph->n_nodes = 0;
+    drop_checkpoints(graph);
     g_array_set_size(graph->hooks, 0);
     g_array_set_size(graph->uses, 0);
 }
@@ -45,6 +56,7 @@ SimNode *sim_graph_add(SimGraph *graph, SimNodeKind kind)
     node->token = node->hooks = node->wanted = node->n_edges = node->n_saved = 0;
     node->is_reached = false;
     node->flags = 0;
+    node->checkpoint = NULL;
     node->unit = node->stem = 0;
     memset(node->gradients, 0, sizeof node->gradients);
     return node;
@@ -71,6 +83,15 @@ SimEdge sim_graph_edge(const SimModel *model, const SimTensor *tensor)
     return (SimEdge){.kind = SIM_EDGE_NONE};
 }
 
+uint32_t sim_graph_wanted(const SimModel *model, uint32_t n_inputs, SimTensor *const *inputs)
+{
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < n_inputs && i < SIM_GRAPH_MAX_EDGES; i++)
+        if (sim_graph_wants(model, inputs[i]))
+            wanted |= 1U << i;
+    return wanted;
+}
+
 static void save_tensors(SimNode *node, const SimFormula *formula, SimTensor *const *inputs,
                          SimTensor *const *results)
 {
@@ -82,24 +103,24 @@ static void save_tensors(SimNode *node, const SimFormula *formula, SimTensor *co
         bool is_input = SIM_REFERENCE_KIND(reference) == SIM_REFERENCE_INPUT;
         SimTensor *tensor = (is_input ? inputs : results)[SIM_REFERENCE_INDEX(reference)];
         node->references[node->n_saved] = reference;
-        node->saved[node->n_saved++] = sim_tensor_ref(tensor);
+        node->saved[node->n_saved++] = node->checkpoint != NULL ? NULL : sim_tensor_ref(tensor);
     }
+    if (node->checkpoint != NULL)
+        node->first_holder = sim_checkpoint_hold(node->checkpoint, node->n_saved);
 }
 
-SimNode *sim_graph_record(SimGraph *graph, const SimModel *model, SimOperator operator_,
-                          const SimAttributes *attributes, uint32_t n_inputs,
+SimNode *sim_graph_record(SimGraph *graph, const SimModel *model, SimCheckpoint *checkpoint,
+                          SimOperator operator_, const SimAttributes *attributes, uint32_t n_inputs,
                           SimTensor *const *inputs, uint32_t n_results, SimTensor *const *results)
 {
     const SimFormula *formula = sim_catalogue_formula(operator_);
-    uint32_t wanted = 0;
-    for (uint32_t i = 0; i < n_inputs && i < SIM_GRAPH_MAX_EDGES; i++)
-        if (sim_graph_wants(model, inputs[i]))
-            wanted |= 1U << i;
+    uint32_t wanted = sim_graph_wanted(model, n_inputs, inputs);
     if (wanted == 0 || formula->n_steps == 0)
         return NULL;
     SimNode *node = sim_graph_add(graph, SIM_NODE_OPERATOR);
     node->operator_ = operator_;
     node->attributes = attributes;
+    node->checkpoint = checkpoint;
     node->wanted = wanted;
     node->n_edges = MIN(n_inputs, SIM_GRAPH_MAX_EDGES);
     for (uint32_t i = 0; i < node->n_edges; i++) {

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "autograd/checkpoint.h"
 #include "autograd/tensor.h"
 #include "model/catalogue.h"
 
@@ -42,7 +43,9 @@ typedef struct SimNode {
     uint32_t wanted; /* bit i: input i needs a gradient */
     uint32_t n_edges, n_saved;
     bool is_reached;
-    uint8_t flags; /* SimProgramFlags of the call */
+    uint8_t flags;             /* SimProgramFlags of the call */
+    SimCheckpoint *checkpoint; /* in which it was made: SAVED are its holders then; or NULL */
+    uint32_t first_holder;
     SimStringId unit, stem;
     SimEdge edges[SIM_GRAPH_MAX_EDGES];
     SimLayout layouts[SIM_GRAPH_MAX_EDGES]; /* of the wanted inputs */
@@ -61,8 +64,9 @@ typedef struct SimGraphHook {
 typedef struct SimGraph {
     GPtrArray *chunks; /* of SimNode[], so that a node never moves */
     uint32_t n_nodes;
-    GArray *hooks; /* of SimGraphHook */
-    GArray *uses;  /* of bool: has a hook of this use of a module been called? */
+    GArray *hooks;          /* of SimGraphHook */
+    GArray *uses;           /* of bool: has a hook of this use of a module been called? */
+    GPtrArray *checkpoints; /* of SimCheckpoint, owned */
     SimTensor *loss;
 } SimGraph;
 
@@ -80,10 +84,14 @@ SimNode *sim_graph_node(const SimGraph *graph, uint32_t number);
 bool sim_graph_wants(const SimModel *model, const SimTensor *tensor);
 SimEdge sim_graph_edge(const SimModel *model, const SimTensor *tensor);
 
+/* Bit i: input I needs a gradient. */
+uint32_t sim_graph_wanted(const SimModel *model, uint32_t n_inputs, SimTensor *const *inputs);
+
 /* Records that OPERATOR_ made RESULTS from INPUTS, if an input needs a gradient: saves what the
- * formula reads and makes the results outputs of the node. Returns it, or NULL. */
-SimNode *sim_graph_record(SimGraph *graph, const SimModel *model, SimOperator operator_,
-                          const SimAttributes *attributes, uint32_t n_inputs,
+ * formula reads (or, in the forward of CHECKPOINT, a holder for each) and makes the results outputs
+ * of the node. Returns it, or NULL. CHECKPOINT may be NULL. */
+SimNode *sim_graph_record(SimGraph *graph, const SimModel *model, SimCheckpoint *checkpoint,
+                          SimOperator operator_, const SimAttributes *attributes, uint32_t n_inputs,
                           SimTensor *const *inputs, uint32_t n_results, SimTensor *const *results);
 
 /* A hook TOKEN of module use USE on the node that made TENSOR, if any. */

@@ -130,12 +130,13 @@ static SimProgram *write_mlp(void)
     return p;
 }
 
-/* forward(hidden_states, cos, sin). Variables: hidden_states, then residual, which is the argument
+/* forward(hidden_states, cos, sin, position_ids): the last is not used, but a checkpoint keeps all
+ * arguments. Variables: hidden_states, then residual, which is the argument
  * until the attention is added. */
 static SimProgram *write_block(bool has_qk_norm)
 {
     uint32_t attention = 1, mlp = has_qk_norm ? 8 : 6, input_norm = mlp + 4;
-    SimProgram *p = sim_program_new(3);
+    SimProgram *p = sim_program_new(4);
     SimSlot hidden = sim_program_bind(p, sim_forward_module(p, input_norm, 0));
     SimSlot inputs[] = {hidden, 1, 2};
     hidden = sim_program_rebind(p, hidden, sim_program_call_module(p, attention, 3, inputs));
@@ -213,8 +214,8 @@ static SimProgram *write_decoder(const SimModel *model, const SimModelConfig *co
             sim_program_bind(p, table[0]);
             sim_program_bind(p, table[1]);
         }
-        SimSlot arguments[] = {hidden, table[0], table[1]};
-        SimSlot out = sim_program_call_module(p, block - decoder, 3, arguments);
+        SimSlot arguments[] = {hidden, table[0], table[1], ids};
+        SimSlot out = sim_program_call_module(p, block - decoder, 4, arguments);
         hidden = hidden == embeds ? sim_program_bind(p, out) : sim_program_rebind(p, hidden, out);
     }
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, model->norm - decoder, hidden));

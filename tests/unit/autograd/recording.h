@@ -19,6 +19,7 @@ typedef struct Step {
     uint32_t *parameters;   /* buffers */
     size_t first_row;       /* of the plan, after what lies in memory before the step */
     uint32_t first_buffer;
+    SimAutogradCheckpoint *checkpoints; /* by module; NULL = none; to be set before start_step */
 } Step;
 
 static inline uint32_t no_token(void *user_data, uint32_t module)
@@ -97,7 +98,8 @@ static inline void start_step(Step *step, SimModel *model, uint64_t sequence)
                                   .compute_dtype = SIM_DTYPE_BF16,
                                   .residual_dtype = SIM_DTYPE_BF16,
                                   .sm_count = 132,
-                                  .compute_capability = 90};
+                                  .compute_capability = 90,
+                                  .checkpoints = step->checkpoints};
     step->model = model;
     step->plan = sim_plan_new(1);
     step->parameters = g_new(uint32_t, model->parameters->len);
@@ -126,6 +128,7 @@ static inline void finish_step(Step *step)
 
 static inline void run_step(Step *step, SimModel *model, uint64_t sequence)
 {
+    step->checkpoints = NULL;
     start_step(step, model, sequence);
     sim_autograd_forward(step->autograd, 0, true);
     finish_step(step);

@@ -80,7 +80,7 @@ static const struct {
 
 START_TEST(gradients_that_meet_are_added_as_input_buffers_do)
 {
-    Step step;
+    Step step = {0};
     int out_of_place = 0, in_place = 0;
     run_step(&step, build_fan(fans[_i].consumers, fans[_i].n), 16);
     count_additions(&step, &out_of_place, &in_place);
@@ -162,7 +162,7 @@ static void log_gradient(void *user_data, uint32_t parameter, uint32_t buffer)
 
 static char *run_logged(SimModel *model, uint64_t sequence, uint32_t *gradients)
 {
-    Step step;
+    Step step = {0};
     Log log = {.step = &step, .text = g_string_new(NULL), .gradients = gradients};
     start_step(&step, model, sequence);
     step.hooks = (SimAutogradHooks){.user_data = &log,
@@ -254,7 +254,7 @@ END_TEST
 START_TEST(graphs_of_two_microbatches_live_side_by_side)
 {
     SimModelOptions options = {.code = SIM_MODEL_CODE_TORCHTITAN};
-    Step step;
+    Step step = {0};
     start_step(&step, build_recorded_net("llama-3.2-1b", &options, false), 1024);
     for (uint32_t i = 0; i < 2; i++)
         sim_autograd_forward(step.autograd, i, true);

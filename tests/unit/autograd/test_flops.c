@@ -31,7 +31,7 @@ static const struct {
 START_TEST(flops_are_those_of_flop_counter)
 {
     SimModelOptions options = {.code = cases[_i].code, .dropout = -1};
-    Step step;
+    Step step = {0};
     run_step(&step, build_recorded_net(cases[_i].net, &options, false), cases[_i].sequence);
     guint64 forward = 0, backward = 0;
     for (size_t i = step.first_row; i < sim_plan_length(step.plan); i++) {
@@ -124,7 +124,7 @@ START_TEST(block_launches_what_pytorch_launches)
     SimModelOptions options = {.code = blocks[_i].code,
                                .is_norm_composite = blocks[_i].is_norm_composite,
                                .dropout = blocks[_i].dropout};
-    Step step;
+    Step step = {0};
     start_step(&step, build_recorded_net(blocks[_i].net, &options, false), blocks[_i].sequence);
     step.hooks.pre_forward = unit_of_module;
     sim_autograd_forward(step.autograd, 0, true);

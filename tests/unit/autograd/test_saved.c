@@ -100,7 +100,7 @@ START_TEST(nodes_keep_what_pytorchs_keep)
     SimModelOptions options = {.code = cases[_i].code,
                                .is_norm_composite = cases[_i].is_norm_composite,
                                .dropout = cases[_i].dropout};
-    Step step;
+    Step step = {0};
     start_step(&step, build_recorded_net(cases[_i].net, &options, false), cases[_i].sequence);
     sim_autograd_forward(step.autograd, 0, true);
     g_autoptr(GPtrArray) expected = recorded(cases[_i].net, cases[_i].setting);
@@ -119,7 +119,7 @@ END_TEST
 START_TEST(nothing_is_kept_without_grad)
 {
     SimModelOptions options = {.code = SIM_MODEL_CODE_TORCHTITAN};
-    Step step;
+    Step step = {0};
     start_step(&step, build_recorded_net("llama-3.1-8b", &options, false), 4096);
     sim_autograd_forward(step.autograd, 0, false);
     ck_assert_uint_eq(sim_autograd_graph(step.autograd, 0)->n_nodes, 0);
