@@ -8,8 +8,8 @@ const SimSyncProgram *sim_matching_program(const SimRankSetup *setup, uint32_t c
 
 char *sim_matching_class_name(const SimRankSetup *setup, uint32_t class)
 {
-    uint32_t n = setup->communicators->size_of[class];
-    uint32_t rank = setup->communicators->rank_of[class];
+    uint32_t n = setup->ranks->size_of[class];
+    uint32_t rank = setup->ranks->rank_of[class];
     return n == 1 ? g_strdup_printf("rank %u", rank)
                   : g_strdup_printf("rank %u (and %u like it)", rank, n - 1);
 }
@@ -55,7 +55,7 @@ static void report(const SimRankSetup *setup, SimFindings *findings, SimRuleId r
     char *second = b != NULL ? sim_matching_describe(setup, b) : g_strdup("no more");
     g_autofree char *first_owned = g_strdup(first);
     g_autofree char *second_owned = g_strdup(second);
-    const uint32_t *rank_of = setup->communicators->rank_of;
+    const uint32_t *rank_of = setup->ranks->rank_of;
     if (a != NULL)
         finding.places[finding.n_places++] =
             place_of(sim_matching_program(setup, x), rank_of[x], a->row, "one", first);
@@ -133,8 +133,7 @@ static uint64_t check_meeting(const SimRankSetup *setup, const SimMeeting *meeti
 uint64_t sim_matching_check(const SimRankSetup *setup, SimFindings *findings)
 {
     uint64_t compared = 0;
-    for (guint i = 0; i < setup->communicators->meetings->len; i++)
-        compared +=
-            check_meeting(setup, g_ptr_array_index(setup->communicators->meetings, i), findings);
+    for (guint i = 0; i < setup->ranks->meetings->len; i++)
+        compared += check_meeting(setup, g_ptr_array_index(setup->ranks->meetings, i), findings);
     return compared;
 }

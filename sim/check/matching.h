@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "check/communicators.h"
+#include "check/rank_meetings.h"
 #include "check/findings.h"
 #include "check/sync_program.h"
 
@@ -19,7 +19,7 @@
 
 /* Everything that judges ranks together sees them so. All borrowed. */
 typedef struct SimRankSetup {
-    const SimCommunicators *communicators;
+    const SimRankMeetings *ranks;
     GPtrArray *programs;        /* of SimSyncProgram */
     const uint32_t *program_of; /* by class */
     const SimStrings *strings;

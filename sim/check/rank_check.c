@@ -162,8 +162,7 @@ static void run_record_stream(Run *run, const SimInstruction *row)
     }
     /* Of the stream whose pool it is, the allocator takes no note. */
     if (row->stream != sim_plan_buffer(run->plan, root)->stream)
-        sim_pool_debts_lend(run->debts, root,
-                            sim_rank_view_lane_of_stream(run->view, row->stream));
+        sim_pool_debts_lend(run->debts, root, sim_rank_view_lane_of_stream(run->view, row->stream));
 }
 
 /* --- accesses -----------------------------------------------------------------------------------

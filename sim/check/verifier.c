@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "check/deadlock.h"
+#include "check/hang.h"
 #include "check/matching.h"
 
 typedef struct Group {
@@ -142,7 +142,7 @@ static bool check_ranks(SimVerifier *verifier, const SimPlan *plan, const char *
         verifier->ranks = ranks;
         verifier->program_of = g_new(uint32_t, MAX(ranks, 1));
         for (uint32_t r = 0; r < ranks; r++)
-            verifier->program_of[r] = SIM_COMMUNICATORS_NONE;
+            verifier->program_of[r] = SIM_RANK_MEETINGS_NONE;
     }
     if (ranks != verifier->ranks) {
         g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
@@ -156,7 +156,7 @@ static bool check_ranks(SimVerifier *verifier, const SimPlan *plan, const char *
         return false;
     }
     for (uint32_t r = first; r <= last; r++) {
-        if (verifier->program_of[r] == SIM_COMMUNICATORS_NONE)
+        if (verifier->program_of[r] == SIM_RANK_MEETINGS_NONE)
             continue;
         g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH, "%s: rank %u has a plan already", name,
                     r);
@@ -229,16 +229,15 @@ bool sim_verifier_add(SimVerifier *verifier, const SimPlan *plan, const char *na
 
 static GArray *list_communicators(const SimVerifier *verifier)
 {
-    GArray *lists = g_array_new(FALSE, FALSE, sizeof(SimCommunicatorList));
+    GArray *lists = g_array_new(FALSE, FALSE, sizeof(SimMeetingList));
     for (guint g = 0; g < verifier->groups->len; g++) {
         const Group *group = g_ptr_array_index(verifier->groups, g);
         for (guint l = 0; l + 1 < group->starts->len; l++) {
             uint32_t start = g_array_index(group->starts, uint32_t, l);
             uint32_t end = g_array_index(group->starts, uint32_t, l + 1);
-            SimCommunicatorList list = {.group = g,
-                                        .ranks =
-                                            (const uint32_t *)(void *)group->ranks->data + start,
-                                        .n_ranks = end - start};
+            SimMeetingList list = {.group = g,
+                                   .ranks = (const uint32_t *)(void *)group->ranks->data + start,
+                                   .n_ranks = end - start};
             if (end > start)
                 g_array_append_val(lists, list);
         }
@@ -251,30 +250,30 @@ static void judge_together(SimVerifier *verifier)
     SimVerdict *verdict = verifier->verdict;
     guint n_groups = verifier->groups->len;
     g_autoptr(GArray) lists = list_communicators(verifier);
-    g_autoptr(SimCommunicators) communicators =
-        sim_communicators_new(verifier->program_of, verifier->ranks, n_groups,
-                              (const SimCommunicatorList *)(void *)lists->data, lists->len);
-    g_autofree uint32_t *program_of = g_new(uint32_t, MAX(communicators->n_classes, 1));
-    for (uint32_t class = 0; class < communicators->n_classes; class ++)
-        program_of[class] = verifier->program_of[communicators->rank_of[class]];
+    g_autoptr(SimRankMeetings) ranks =
+        sim_rank_meetings_new(verifier->program_of, verifier->ranks, n_groups,
+                              (const SimMeetingList *)(void *)lists->data, lists->len);
+    g_autofree uint32_t *program_of = g_new(uint32_t, MAX(ranks->n_classes, 1));
+    for (uint32_t class = 0; class < ranks->n_classes; class ++)
+        program_of[class] = verifier->program_of[ranks->rank_of[class]];
     g_autofree const char **names = g_new0(const char *, MAX(n_groups, 1));
     for (guint g = 0; g < n_groups; g++)
         names[g] = ((const Group *)g_ptr_array_index(verifier->groups, g))->name;
-    SimRankSetup setup = {.communicators = communicators,
+    SimRankSetup setup = {.ranks = ranks,
                           .programs = verifier->programs,
                           .program_of = program_of,
                           .strings = verifier->strings,
                           .groups = names};
     verdict->proof.ranks = verifier->ranks;
-    verdict->proof.classes = communicators->n_classes;
+    verdict->proof.classes = ranks->n_classes;
     verdict->proof.matched = sim_matching_check(&setup, verdict->findings);
-    sim_deadlock_check(&setup, verdict->findings);
+    sim_hang_check(&setup, verdict->findings);
 }
 
 SimVerdict *sim_verifier_finish(SimVerifier *verifier, GError **error)
 {
     for (uint32_t r = 0; r < verifier->ranks; r++) {
-        if (verifier->program_of[r] != SIM_COMMUNICATORS_NONE)
+        if (verifier->program_of[r] != SIM_RANK_MEETINGS_NONE)
             continue;
         g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
                     "rank %u of %u has no plan; expected one plan for all ranks, or one for each",

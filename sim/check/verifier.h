@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The whole check: plans in, a verdict out. Each plan is judged as it is added (rank_check.h, one
- * rank of each class); what only all ranks together can show (matching.h, deadlock.h) is judged at
+ * rank of each class); what only all ranks together can show (matching.h, hang.h) is judged at
  * the end, from what was kept of each. A plan may be freed after its add.
  *
  * Reads plans and knows no builder: FSDP's rules act on categories and phases, so a plan without

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/communicators.h"
+#include "check/rank_meetings.h"
 
-#define NONE SIM_COMMUNICATORS_NONE
+#define NONE SIM_RANK_MEETINGS_NONE
 
 /* Numbers sequences of words: equal ones get equal numbers, in order of first appearance. */
 static uint32_t number_words(GHashTable *table, const uint32_t *words, size_t n)
@@ -29,7 +29,7 @@ static gint compare_words(gconstpointer a, gconstpointer b)
 }
 
 /* The classes in LIST, each once, ascending. Owned by the caller. */
-static GArray *list_classes(const SimCommunicatorList *list, const uint32_t *class_of)
+static GArray *list_classes(const SimMeetingList *list, const uint32_t *class_of)
 {
     GArray *all = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     uint32_t last = NONE;
@@ -54,7 +54,7 @@ static GArray *list_classes(const SimCommunicatorList *list, const uint32_t *cla
 /* One round: *N_CLASSES grows, or nothing changed. KEYS: by list, the number of its set of classes.
  */
 static void refine(uint32_t *class_of, uint32_t n_ranks, uint32_t n_groups,
-                   const SimCommunicatorList *lists, uint32_t n_lists, uint32_t *n_classes)
+                   const SimMeetingList *lists, uint32_t n_lists, uint32_t *n_classes)
 {
     uint32_t width = n_groups + 1;
     g_autofree uint32_t *words = g_new(uint32_t, (gsize)MAX(n_ranks, 1) * width);
@@ -86,74 +86,71 @@ static void free_meeting(gpointer data)
     g_free(meeting);
 }
 
-static void make_meetings(SimCommunicators *communicators, const SimCommunicatorList *lists,
-                          uint32_t n_lists)
+static void make_meetings(SimRankMeetings *ranks, const SimMeetingList *lists, uint32_t n_lists)
 {
     for (uint32_t l = 0; l < n_lists; l++) {
-        GArray *classes = list_classes(&lists[l], communicators->class_of);
+        GArray *classes = list_classes(&lists[l], ranks->class_of);
         uint32_t first = classes->len > 0 ? g_array_index(classes, uint32_t, 0) : NONE;
         if (first == NONE ||
-            communicators->meetings_of[(gsize)first * communicators->n_groups + lists[l].group] !=
-                NONE) {
+            ranks->meetings_of[(gsize)first * ranks->n_groups + lists[l].group] != NONE) {
             g_array_unref(classes);
             continue;
         }
         SimMeeting *meeting = g_new0(SimMeeting, 1);
         *meeting = (SimMeeting){.group = lists[l].group, .classes = classes, .list = l};
         for (guint i = 0; i < classes->len; i++)
-            communicators
-                ->meetings_of[(gsize)g_array_index(classes, uint32_t, i) * communicators->n_groups +
-                              lists[l].group] = communicators->meetings->len;
-        g_ptr_array_add(communicators->meetings, meeting);
+            ranks->meetings_of[(gsize)g_array_index(classes, uint32_t, i) * ranks->n_groups +
+                               lists[l].group] = ranks->meetings->len;
+        g_ptr_array_add(ranks->meetings, meeting);
     }
 }
 
-SimCommunicators *sim_communicators_new(const uint32_t *program_of, uint32_t n_ranks,
-                                        uint32_t n_groups, const SimCommunicatorList *lists,
-                                        uint32_t n_lists)
+SimRankMeetings *sim_rank_meetings_new(const uint32_t *program_of, uint32_t n_ranks,
+                                       uint32_t n_groups, const SimMeetingList *lists,
+                                       uint32_t n_lists)
 {
-    SimCommunicators *communicators = g_new0(SimCommunicators, 1);
-    communicators->n_groups = n_groups;
-    communicators->class_of = g_memdup2(program_of, MAX(n_ranks, 1) * sizeof(uint32_t));
+    SimRankMeetings *ranks = g_new0(SimRankMeetings, 1);
+    ranks->n_groups = n_groups;
+    ranks->class_of = g_memdup2(program_of, MAX(n_ranks, 1) * sizeof(uint32_t));
     uint32_t before = 0, now = 0;
     do {
         before = now;
-        refine(communicators->class_of, n_ranks, n_groups, lists, n_lists, &now);
+        refine(ranks->class_of, n_ranks, n_groups, lists, n_lists, &now);
     } while (now != before);
-    communicators->n_classes = now;
-    communicators->rank_of = g_new(uint32_t, MAX(now, 1));
-    communicators->size_of = g_new0(uint32_t, MAX(now, 1));
+    ranks->n_classes = now;
+    ranks->rank_of = g_new(uint32_t, MAX(now, 1));
+    ranks->size_of = g_new0(uint32_t, MAX(now, 1));
     for (uint32_t r = n_ranks; r > 0; r--) {
-        uint32_t class = communicators->class_of[r - 1];
+        uint32_t class = ranks->class_of[r - 1];
         if (class == NONE)
             continue;
-        communicators->rank_of[class] = r - 1;
-        communicators->size_of[class]++;
+        ranks->rank_of[class] = r - 1;
+        ranks->size_of[class]++;
     }
     gsize n = MAX((gsize)now * n_groups, 1);
-    communicators->meetings_of = g_new(uint32_t, n);
+    ranks->meetings_of = g_new(uint32_t, n);
     for (gsize i = 0; i < n; i++)
-        communicators->meetings_of[i] = NONE;
-    communicators->meetings = g_ptr_array_new_with_free_func(free_meeting);
-    make_meetings(communicators, lists, n_lists);
-    return communicators;
+        ranks->meetings_of[i] = NONE;
+    ranks->meetings = g_ptr_array_new_with_free_func(free_meeting);
+    make_meetings(ranks, lists, n_lists);
+    return ranks;
 }
 
-void sim_communicators_free(SimCommunicators *communicators)
+void sim_rank_meetings_free(SimRankMeetings *ranks)
 {
-    if (communicators == NULL)
+    if (ranks == NULL)
         return;
-    g_free(communicators->class_of);
-    g_free(communicators->rank_of);
-    g_free(communicators->size_of);
-    g_free(communicators->meetings_of);
-    g_clear_pointer(&communicators->meetings, g_ptr_array_unref);
-    g_free(communicators);
+    g_free(ranks->class_of);
+    g_free(ranks->rank_of);
+    g_free(ranks->size_of);
+    g_free(ranks->meetings_of);
+    g_clear_pointer(&ranks->meetings, g_ptr_array_unref);
+    g_free(ranks);
 }
 
-const SimMeeting *sim_communicators_meeting(const SimCommunicators *communicators, uint32_t class,
+const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t class,
                                             uint32_t group)
 {
-    uint32_t meeting = communicators->meetings_of[(gsize) class * communicators->n_groups + group];
-    return meeting == NONE ? NULL : g_ptr_array_index(communicators->meetings, meeting);
+    uint32_t meeting = ranks->meetings_of[(gsize) class * ranks->n_groups + group];
+    return meeting == NONE ? NULL : g_ptr_array_index(ranks->meetings, meeting);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "check/deadlock.h"
+#include "check/hang.h"
 
 #define NONE UINT32_MAX
 
@@ -80,13 +80,12 @@ static void clear_player(Player *player)
 
 static void init_play(Play *play, const SimRankSetup *setup)
 {
-    const SimCommunicators *communicators = setup->communicators;
-    *play = (Play){
-        .setup = setup, .n_classes = communicators->n_classes, .n_groups = communicators->n_groups};
+    const SimRankMeetings *ranks = setup->ranks;
+    *play = (Play){.setup = setup, .n_classes = ranks->n_classes, .n_groups = ranks->n_groups};
     play->players = g_new0(Player, MAX(play->n_classes, 1));
     for (uint32_t class = 0; class < play->n_classes; class ++)
         init_player(&play->players[class], sim_matching_program(setup, class), play->n_groups);
-    play->rendezvous = g_new0(Rendezvous, MAX(communicators->meetings->len, 1));
+    play->rendezvous = g_new0(Rendezvous, MAX(ranks->meetings->len, 1));
     play->has_arrived = g_new0(bool, MAX((gsize)play->n_classes * play->n_groups, 1));
     play->ready = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     play->is_queued = g_new0(bool, MAX(play->n_classes, 1));
@@ -158,8 +157,8 @@ static bool try_collective(Play *play, uint32_t class, const SimSyncCollective *
     uint32_t group = collective->group;
     if (player->done[group] > collective->ordinal)
         return true;
-    const SimCommunicators *communicators = play->setup->communicators;
-    uint32_t meeting = communicators->meetings_of[(gsize) class * play->n_groups + group];
+    const SimRankMeetings *ranks = play->setup->ranks;
+    uint32_t meeting = ranks->meetings_of[(gsize) class * play->n_groups + group];
     if (meeting == NONE)
         return true;
     Rendezvous *here = &play->rendezvous[meeting];
@@ -171,7 +170,7 @@ static bool try_collective(Play *play, uint32_t class, const SimSyncCollective *
         here->kind = collective->kind;
     here->is_mixed |= here->kind != collective->kind;
     here->n_arrived++;
-    const SimMeeting *m = g_ptr_array_index(communicators->meetings, meeting);
+    const SimMeeting *m = g_ptr_array_index(ranks->meetings, meeting);
     if (here->n_arrived < m->classes->len || here->is_mixed)
         return false;
     *here = (Rendezvous){.ordinal = here->ordinal + 1};
@@ -312,7 +311,7 @@ static bool find_absent(const Play *play, uint32_t class, const SimSyncCollectiv
                         uint32_t *other)
 {
     const SimMeeting *meeting =
-        sim_communicators_meeting(play->setup->communicators, class, collective->group);
+        sim_rank_meetings_meeting(play->setup->ranks, class, collective->group);
     if (play->players[class].done[collective->group] < collective->ordinal)
         return false;
     for (int pass = 0; pass < 2; pass++) {
@@ -399,7 +398,7 @@ static void tell(const Play *play, SimFinding *finding, GString *story, Node nod
     if (finding->n_places < SIM_FINDING_PLACES)
         finding->places[finding->n_places++] =
             (SimFindingPlace){.source = player->program->source,
-                              .rank = play->setup->communicators->rank_of[node.class],
+                              .rank = play->setup->ranks->rank_of[node.class],
                               .row = step->row,
                               .role = "waits",
                               .text = g_strdup(why)};
@@ -441,10 +440,10 @@ static void report_stuck(const Play *play, Node start, SimFindings *findings)
     SimFinding finding = {
         .rule = SIM_RULE_DEADLOCK, .buffer_id = NONE, .free_row = NONE, .step = -1};
     g_autoptr(GString) story = g_string_new(NULL);
-    for (guint i = first; i < path->len && i < first + SIM_DEADLOCK_TOLD; i++)
+    for (guint i = first; i < path->len && i < first + SIM_HANG_TOLD; i++)
         tell(play, &finding, story, g_array_index(path, Node, i), g_ptr_array_index(reasons, i));
-    if (path->len - first > SIM_DEADLOCK_TOLD)
-        g_string_append_printf(story, "; and %u more", path->len - first - SIM_DEADLOCK_TOLD);
+    if (path->len - first > SIM_HANG_TOLD)
+        g_string_append_printf(story, "; and %u more", path->len - first - SIM_HANG_TOLD);
     finding.message = g_strdup_printf("%s: %s",
                                       is_circle ? "they wait for each other"
                                                 : "a wait "
@@ -454,7 +453,7 @@ static void report_stuck(const Play *play, Node start, SimFindings *findings)
     sim_findings_add(findings, finding, "deadlock");
 }
 
-bool sim_deadlock_check(const SimRankSetup *setup, SimFindings *findings)
+bool sim_hang_check(const SimRankSetup *setup, SimFindings *findings)
 {
     Play play;
     init_play(&play, setup);

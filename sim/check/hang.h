@@ -15,7 +15,7 @@
 #include "check/matching.h"
 
 /* How many ranks of a circle are told. */
-#define SIM_DEADLOCK_TOLD 8
+#define SIM_HANG_TOLD 8
 
 /* True if every class reaches its end; else a finding says why not. */
-bool sim_deadlock_check(const SimRankSetup *setup, SimFindings *findings);
+bool sim_hang_check(const SimRankSetup *setup, SimFindings *findings);

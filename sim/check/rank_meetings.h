@@ -15,14 +15,14 @@
 #include <glib.h>
 #include <stdint.h>
 
-#define SIM_COMMUNICATORS_NONE UINT32_MAX
+#define SIM_RANK_MEETINGS_NONE UINT32_MAX
 
 /* One communicator as given: the ranks in it, in order. */
-typedef struct SimCommunicatorList {
+typedef struct SimMeetingList {
     uint32_t group;
     const uint32_t *ranks;
     uint32_t n_ranks;
-} SimCommunicatorList;
+} SimMeetingList;
 
 /* All communicators of one group that join the same classes. */
 typedef struct SimMeeting {
@@ -31,7 +31,7 @@ typedef struct SimMeeting {
     uint32_t list;   /* the first such communicator */
 } SimMeeting;
 
-typedef struct SimCommunicators {
+typedef struct SimRankMeetings {
     uint32_t n_classes;
     uint32_t n_groups;
     uint32_t *class_of;    /* by rank; NONE = takes no part */
@@ -39,14 +39,14 @@ typedef struct SimCommunicators {
     uint32_t *size_of;     /* by class: its ranks */
     uint32_t *meetings_of; /* by class * n_groups + group: index, or NONE */
     GPtrArray *meetings;   /* of SimMeeting */
-} SimCommunicators;
+} SimRankMeetings;
 
 /* PROGRAM_OF: by rank, the number of its program, or NONE. */
-SimCommunicators *sim_communicators_new(const uint32_t *program_of, uint32_t n_ranks,
-                                        uint32_t n_groups, const SimCommunicatorList *lists,
-                                        uint32_t n_lists);
-void sim_communicators_free(SimCommunicators *communicators);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimCommunicators, sim_communicators_free)
+SimRankMeetings *sim_rank_meetings_new(const uint32_t *program_of, uint32_t n_ranks,
+                                       uint32_t n_groups, const SimMeetingList *lists,
+                                       uint32_t n_lists);
+void sim_rank_meetings_free(SimRankMeetings *ranks);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimRankMeetings, sim_rank_meetings_free)
 
-const SimMeeting *sim_communicators_meeting(const SimCommunicators *communicators, uint32_t class,
+const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t class,
                                             uint32_t group);
