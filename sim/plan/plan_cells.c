@@ -124,8 +124,19 @@ bool sim_plan_cells_read_duration(const SimPlanCells *cells, SimTime *duration, 
 bool sim_plan_cells_find_buffer(const SimPlanCells *cells, const char *name, uint32_t *buffer,
                                 GError **error)
 {
-    return sim_plan_check_find_buffer(cells->check, sim_plan_parse_name(cells->plan, name),
-                                      sim_plan_context(cells->plan)->rank_set, buffer, error);
+    g_autoptr(GError) own_error = NULL;
+
+    if (sim_plan_check_find_buffer(cells->check, sim_plan_parse_name(cells->plan, name),
+                                   sim_plan_context(cells->plan)->rank_set, buffer, &own_error))
+        return true;
+    gpointer dead = cells->dead != NULL ? g_hash_table_lookup(cells->dead->buffers, name) : NULL;
+    if (dead == NULL) {
+        g_propagate_error(error, g_steal_pointer(&own_error));
+        return false;
+    }
+    cells->dead->is_named = true;
+    *buffer = GPOINTER_TO_UINT(dead) - 1;
+    return true;
 }
 
 /* --- items of reads and writes -------------------------------------------------------------------

@@ -386,8 +386,17 @@ static bool read_instruction(const SimPlanCells *cells, SimPlanOp op, RowValues 
     } else {
         sim_plan_append(cells->plan, op)->stream = stream;
     }
-    return complete_row(cells, sim_plan_last(cells->plan), values, error) &&
-           sim_plan_check_row(cells->check, sim_plan_length(cells->plan) - 1, error);
+    if (!complete_row(cells, sim_plan_last(cells->plan), values, error))
+        return false;
+    if (cells->dead != NULL && cells->dead->is_named) {
+        cells->dead->is_named = false;
+        return true;
+    }
+    if (cells->dead != NULL && op == SIM_PLAN_FREE)
+        g_hash_table_insert(cells->dead->buffers,
+                            g_strdup(sim_plan_cells_text(cells, SIM_COLUMN_BUFFER)),
+                            GUINT_TO_POINTER(sim_plan_last(cells->plan)->buffer + 1));
+    return sim_plan_check_row(cells->check, sim_plan_length(cells->plan) - 1, error);
 }
 
 /* One pass over the rows: the head ones, or the instructions. */
@@ -416,7 +425,7 @@ static bool read_rows(SimPlanCells *cells, bool is_head, GError **error)
     return true;
 }
 
-SimPlan *sim_plan_csv_load(const char *file, GError **error)
+static SimPlan *load(const char *file, SimPlanDead *dead, GError **error)
 {
     g_autoptr(SimCsv) csv = sim_csv_load(file, sim_plan_columns(), error);
     g_autoptr(SimPlan) plan = NULL;
@@ -425,7 +434,7 @@ SimPlan *sim_plan_csv_load(const char *file, GError **error)
 
     if (csv == NULL)
         return NULL;
-    SimPlanCells cells = {.csv = csv};
+    SimPlanCells cells = {.csv = csv, .dead = dead};
     for (int i = 0; i < SIM_COLUMN_COUNT; i++)
         cells.columns[i] = sim_csv_column(csv, sim_plan_columns()[i]);
     if (cells.columns[SIM_COLUMN_OP] < 0) {
@@ -442,4 +451,17 @@ SimPlan *sim_plan_csv_load(const char *file, GError **error)
     }
     g_prefix_error(error, "%s:%u: ", file, sim_csv_line(csv, cells.row));
     return NULL;
+}
+
+SimPlan *sim_plan_csv_load(const char *file, GError **error)
+{
+    return load(file, NULL, error);
+}
+
+SimPlan *sim_plan_csv_load_unsound(const char *file, GError **error)
+{
+    g_autoptr(GHashTable) buffers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    SimPlanDead dead = {.buffers = buffers};
+
+    return load(file, &dead, error);
 }
