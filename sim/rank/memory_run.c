@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank/memory_run.h"
 
-#include "trace/memory_event.h"
-
 #include <string.h>
+
+#include "trace/memory_event.h"
 
 struct SimMemoryRun {
     const SimPlan *plan;

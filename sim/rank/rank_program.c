@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank/rank_program.h"
 
-#include "rank/duration_cache.h"
+#include <string.h>
 
 #include "base/error.h"
-
-#include <string.h>
+#include "rank/duration_cache.h"
 
 /* Kernels of a stream that wait to become one item. */
 typedef struct OpenRun {
