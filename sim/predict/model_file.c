@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict/model_file.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "hardware/cluster.h"
-
-#include <string.h>
 
 static bool is_path(const char *argument)
 {

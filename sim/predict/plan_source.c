@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict/plan_source.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "fsdp/plan_builder.h"
 #include "model/hf_model.h"
 #include "predict/json_writer.h"
-
-#include <string.h>
 
 static const char *const run_settings[] = {"cluster", "allocator", "hbm", NULL};
 static const char *const free_settings[] = {"fold", "jobs", "ranks", NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict/prediction.h"
 
-#include "base/error.h"
-
 #include <string.h>
+
+#include "base/error.h"
 
 struct SimPrediction {
     const SimPlan *plan;
