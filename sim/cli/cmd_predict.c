@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/models_folder.h"
 #include "cli/command.h"
@@ -11,9 +14,6 @@
 #include "report/summary_text.h"
 #include "trace/memory_csv.h"
 #include "trace/timeline_csv.h"
-
-#include <stdio.h>
-#include <unistd.h>
 
 /* Everything that lives as long as the command. */
 typedef struct Work {

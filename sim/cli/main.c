@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/error.h"
 #include "cli/command.h"
-
-#include <string.h>
 
 static const SimCommand commands[] = {
     {"predict", "what will memory, time and communication be?", sim_command_predict},

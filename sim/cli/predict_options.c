@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/predict_options.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "predict/plan_source.h"
-
-#include <string.h>
 
 static const struct {
     const char *name, *argument, *help;
