@@ -112,6 +112,21 @@ static void run_steps(Script *script, const SimJob *job)
     }
 }
 
+/* By module. */
+static SimAutogradCheckpoint *find_checkpoints(const SimJob *job, const SimModel *model)
+{
+    SimAutogradCheckpoint *checkpoints = g_new0(SimAutogradCheckpoint, model->modules->len);
+    for (uint32_t i = 0; i < job->checkpoints->len; i++) {
+        const SimJobCheckpoint *checkpoint = &g_array_index(job->checkpoints, SimJobCheckpoint, i);
+        checkpoints[checkpoint->module] =
+            (SimAutogradCheckpoint){.is_used = true,
+                                    .is_outside = checkpoint->is_outside,
+                                    .is_selective = checkpoint->is_selective,
+                                    .stops_early = checkpoint->stops_early};
+    }
+    return checkpoints;
+}
+
 SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
                                 const SimAutogradOptions *options, GError **error)
 {
@@ -123,6 +138,8 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
     g_autofree SimDtype *dtypes = sim_fsdp2_parameter_dtypes(fsdp);
     SimAutogradOptions completed = *options;
     completed.parameter_dtypes = dtypes;
+    g_autofree SimAutogradCheckpoint *checkpoints = find_checkpoints(job, model);
+    completed.checkpoints = checkpoints;
     g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, &completed, &hooks);
     sim_plan_context(plan)->phase = SIM_PHASE_INIT;
     sim_fsdp2_start(fsdp);

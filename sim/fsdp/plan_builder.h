@@ -12,7 +12,8 @@
 
 #include <glib.h>
 
-/* OPTIONS without parameter_dtypes, which follow from the job. Errors: what PyTorch refuses of the
- * job (units.h, fsdp2.h). The plan's meta rows are left to the caller. Owned by the caller. */
+/* OPTIONS without parameter_dtypes and checkpoints, which follow from the job. Errors: what PyTorch
+ * refuses of the job (units.h, fsdp2.h). The plan's meta rows are left to the caller. Owned by the
+ * caller. */
 SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
                                 const SimAutogradOptions *options, GError **error);

@@ -35,6 +35,7 @@ SimJob *sim_job_new(uint32_t ranks)
     job->units = g_array_new(FALSE, TRUE, sizeof(SimJobUnit));
     g_array_set_clear_func(job->units, clear_unit);
     job->actions = g_array_new(FALSE, TRUE, sizeof(SimJobAction));
+    job->checkpoints = g_array_new(FALSE, TRUE, sizeof(SimJobCheckpoint));
     return job;
 }
 
@@ -44,6 +45,7 @@ void sim_job_free(SimJob *job)
         return;
     g_array_unref(job->units);
     g_array_unref(job->actions);
+    g_array_unref(job->checkpoints);
     g_clear_pointer(&job->ignored_parameters, g_array_unref);
     g_clear_pointer(&job->uncast_parameters, g_array_unref);
     g_free(job);
@@ -346,6 +348,37 @@ static void add_actions(SimJob *job, const SimSettings *settings)
     add_action(job, SIM_ACTION_ZERO_GRAD, 0, settings->zero_grad == SIM_ZERO_GRAD_KEEP);
 }
 
+static void add_checkpoints(SimJob *job, const SimSettings *settings, const SimModel *model)
+{
+    uint64_t every = 1;
+
+    if (strcmp(settings->checkpoint, "none") == 0)
+        return;
+    sim_settings_parse_every(settings->checkpoint, &every);
+    for (uint64_t i = every - 1; i < model->blocks->len; i += every) {
+        SimJobCheckpoint checkpoint = {
+            .module = g_array_index(model->blocks, uint32_t, i),
+            .is_selective = strcmp(settings->checkpoint, "selective") == 0,
+            .stops_early = settings->early_stop == SIM_SWITCH_ON,
+        };
+        g_array_append_val(job->checkpoints, checkpoint);
+    }
+}
+
+static bool set_loss(SimJob *job, const SimSettings *settings, GError **error)
+{
+    uint64_t tokens = job->sequence * job->batch;
+
+    sim_settings_parse_loss(settings->loss, &job->loss_chunks);
+    if (job->loss_chunks == 0 || tokens % job->loss_chunks == 0)
+        return true;
+    g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
+                "--loss %s: expected a divisor of the %" G_GUINT64_FORMAT
+                " tokens of a microbatch, found %" G_GUINT64_FORMAT,
+                settings->loss, tokens, job->loss_chunks);
+    return false;
+}
+
 SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError **error)
 {
     g_assert(settings->gpus > 0 && settings->sequence > 0);
@@ -363,9 +396,12 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
                                          .reduce_dtype = (SimDtype)settings->reduce_dtype};
     job->store_dtype = (SimDtype)settings->store_dtype;
     job->optimizer = (SimJobOptimizer)settings->optimizer;
-    job->steps = (uint32_t)settings->steps;
+    job->steps = settings->steps > 0 ? (uint32_t)settings->steps : SIM_JOB_MOST_STEPS;
     job->sequence = (uint64_t)settings->sequence;
     job->batch = (uint64_t)settings->batch;
+    add_checkpoints(job, settings, model);
+    if (!set_loss(job, settings, error))
+        return NULL;
     if (job->api != SIM_API_DDP && !add_units(job, settings, model, error))
         return NULL;
     if (job->api == SIM_API_FSDP2)

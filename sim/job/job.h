@@ -78,6 +78,14 @@ typedef struct SimJobAction {
     bool value;          /* set; zero_grad: set_to_none=False, gradients are kept and filled */
 } SimJobAction;
 
+/* torch.utils.checkpoint, not reentrant, around one module. */
+typedef struct SimJobCheckpoint {
+    uint32_t module;
+    bool is_outside;   /* the wrapper is outside of the FSDP module; else fully_shard is outside */
+    bool is_selective; /* torchtitan's policy per operator */
+    bool stops_early;
+} SimJobCheckpoint;
+
 /* BackwardPrefetch of torch/distributed/fsdp/api.py. */
 typedef enum SimBackwardPrefetch {
     SIM_BACKWARD_PREFETCH_PRE,
@@ -103,6 +111,9 @@ typedef struct SimJobDdp {
     bool static_graph;
 } SimJobDdp;
 
+/* --steps auto takes at most so many. */
+#define SIM_JOB_MOST_STEPS 10
+
 typedef struct SimJob {
     SimApi api;
     SimJobFsdp1 fsdp1; /* of that API only, as the next */
@@ -111,8 +122,10 @@ typedef struct SimJob {
     uint32_t shard_size; /* ranks of one shard group; = ranks without replication */
     SimMixedPrecision precision;
     SimDtype store_dtype;
-    GArray *units;   /* of SimJobUnit, in call order: bottom-up, the root last */
-    GArray *actions; /* of SimJobAction: one training step */
+    GArray *units;        /* of SimJobUnit, in call order: bottom-up, the root last */
+    GArray *actions;      /* of SimJobAction: one training step */
+    GArray *checkpoints;  /* of SimJobCheckpoint */
+    uint64_t loss_chunks; /* torchtitan's chunked loss; 0 = the whole at once */
     SimJobOptimizer optimizer;
     uint32_t steps;
     uint64_t sequence, batch;
@@ -148,6 +161,9 @@ SimJob *sim_job_new(uint32_t ranks);
  *
  * --forward-prefetch N, --backward-prefetch N (FSDP2): each unit names the next N (previous N) in
  * the order of the list, without the root.
+ *
+ * --checkpoint: around each block, inside of its unit; `every:K`: blocks K-1, 2K-1, ..., everything
+ * recomputed. --steps auto: the most it may take.
  *
  * --reshard-after-forward: `default`: embedding and blocks are freed, norm with head is kept;
  * `last-block-kept`: nor the last block; `true`, `false`; `auto`: None everywhere; an integer: the

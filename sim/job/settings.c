@@ -12,7 +12,8 @@
 typedef enum SettingType {
     TYPE_INTEGER, /* int64_t; 0 = unset */
     TYPE_CHOICE,  /* int: FIRST + the word's place in the argument */
-    TYPE_TEXT     /* char *, owned; NULL = unset */
+    TYPE_TEXT,    /* char *, owned; NULL = unset */
+    TYPE_LIST     /* the same; each use of the option adds to it, after a "," */
 } SettingType;
 
 /* Judges a text; the error is without a place. */
@@ -25,8 +26,13 @@ typedef struct Setting {
     const char *fallback; /* NULL = unset */
     int64_t first, last;  /* integer: range; choice: value of the first word */
     CheckFunc check;
+    const char *zero; /* integer: the word that stands for 0 */
 } Setting;
 
+static bool check_dropout(const char *text, GError **error);
+static bool check_loss(const char *text, GError **error);
+static bool check_checkpoint(const char *text, GError **error);
+static bool check_frozen(const char *text, GError **error);
 static bool check_reshard(const char *text, GError **error);
 static bool check_backward_prefetch(const char *text, GError **error);
 static bool check_bucket(const char *text, GError **error);
@@ -52,6 +58,17 @@ static bool check_ranks(const char *text, GError **error);
         .fallback = fallback_, .check = check_                                                     \
     }
 
+#define COUNT_OR(name_, group_, field_, word_, fallback_, last_, help_)                            \
+    {                                                                                              \
+        .info = {name_, group_, "N|" word_, help_}, .type = TYPE_INTEGER, .offset = FIELD(field_), \
+        .fallback = fallback_, .first = 1, .last = last_, .zero = word_                            \
+    }
+#define LIST(name_, group_, field_, argument_, check_, help_)                                      \
+    {                                                                                              \
+        .info = {name_, group_, argument_, help_}, .type = TYPE_LIST, .offset = FIELD(field_),     \
+        .check = check_                                                                            \
+    }
+
 #define JOB "job"
 #define CODE "model code"
 #define FSDP "FSDP"
@@ -65,9 +82,15 @@ static const Setting settings_table[] = {
     INTEGER("seq", JOB, sequence, "N", NULL, 1, INT64_C(1) << 32, "tokens of a sample (default: the model's maximum up to 4096)"),
     INTEGER("batch", JOB, batch, "N", "1", 1, INT64_C(1) << 32, "samples a GPU in a microbatch (default: 1)"),
     INTEGER("accumulate", JOB, accumulate, "N", "1", 1, 65536, "microbatches a step (default: 1)"),
-    INTEGER("steps", JOB, steps, "N", "4", 1, 65536, "training steps (default: 4)"),
+    COUNT_OR("steps", JOB, steps, "auto", "4", 65536, "training steps; auto: until the peaks are steady, at most 10 (default: 4)"),
     CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
     CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),
+    TEXT("dropout", CODE, dropout, "P", "0", check_dropout, "rate of all dropouts (default: 0)"),
+    CHOICE("autocast", CODE, autocast, "off|on", SIM_SWITCH_OFF, "off", "bf16 autocast around forward and loss (default: off)"),
+    TEXT("loss", CODE, loss, "cross-entropy|chunked:N|fused", "cross-entropy", check_loss, "how the loss is computed (default: cross-entropy)"),
+    TEXT("checkpoint", CODE, checkpoint, "none|full|selective|every:K", "none", check_checkpoint, "activation checkpointing of the blocks (default: none)"),
+    CHOICE("early-stop", CODE, early_stop, "off|on", SIM_SWITCH_OFF, NULL, "recompute only what is needed (default: off in torchtitan, on in transformers)"),
+    LIST("frozen", CODE, frozen, "PATTERN", check_frozen, "modules that do not train, as in layers.*; may be repeated (default: none)"),
     CHOICE("api", FSDP, api, "fsdp2|fsdp1|ddp", SIM_API_FSDP2, "fsdp2", "fully_shard, FullyShardedDataParallel or DistributedDataParallel (default: fsdp2)"),
     CHOICE("strategy", FSDP, strategy, "full_shard|shard_grad_op|hybrid_shard|hybrid_shard_zero2|no_shard", SIM_STRATEGY_FULL_SHARD, "full_shard", "what is sharded; ZeRO-3, 2, both within groups, 0 (default: full_shard)"),
     INTEGER("shard-size", FSDP, shard_size, "N", NULL, 1, MOST_RANKS, "ranks of a shard group of the hybrid strategies (default: a node)"),
@@ -82,7 +105,7 @@ static const Setting settings_table[] = {
     CHOICE("limit-all-gathers", FSDP, limit_all_gathers, "off|on", SIM_SWITCH_OFF, "on", "fsdp1: the host waits before a third all-gather (default: on)"),
     TEXT("bucket", FSDP, bucket, "SIZE", NULL, check_bucket, "ddp: bytes of gradients reduced at once (default: 25MiB, the first 1MiB)"),
     TEXT("wrap", FSDP, wrap, "block|block+root|root|size:N|FILE", "block", check_wrap, "which modules are units (default: block)"),
-    CHOICE("optimizer", MEMORY, optimizer, "adamw", SIM_JOB_ADAMW, "adamw", "the optimizer (default: adamw, fused)"),
+    CHOICE("optimizer", MEMORY, optimizer, "adamw|adamw-foreach|adamw-8bit|sgd|sgd-momentum|adafactor", SIM_JOB_ADAMW, "adamw", "the optimizer (default: adamw, fused)"),
     CHOICE("zero-grad", MEMORY, zero_grad, "set-to-none|keep", SIM_ZERO_GRAD_TO_NONE, "set-to-none", "what zero_grad does (default: set-to-none)"),
     CHOICE("clip", MEMORY, clip, "off|on", SIM_SWITCH_OFF, "on", "clip_grad_norm_ before the optimizer (default: on)"),
     TEXT("allocator", MEMORY, allocator, "CONF", "", check_allocator, "PYTORCH_ALLOC_CONF (default: PyTorch's)"),
@@ -119,6 +142,36 @@ static bool fail(GError **error, SimError code, const char *expected, const char
 
     g_set_error(error, SIM_ERROR, (gint)code, "expected %s, found %s", expected, quoted);
     return false;
+}
+
+static bool check_dropout(const char *text, GError **error)
+{
+    double rate;
+
+    return sim_settings_parse_dropout(text, &rate) ||
+           fail(error, SIM_ERROR_RANGE, "a rate from 0 to below 1", text);
+}
+
+static bool check_loss(const char *text, GError **error)
+{
+    uint64_t chunks;
+
+    return sim_settings_parse_loss(text, &chunks) ||
+           fail(error, SIM_ERROR_SCHEMA, "cross-entropy, chunked:N or fused", text);
+}
+
+static bool check_checkpoint(const char *text, GError **error)
+{
+    static const char *const words[] = {"none", "full", "selective", NULL};
+    uint64_t every;
+
+    return g_strv_contains(words, text) || sim_settings_parse_every(text, &every) ||
+           fail(error, SIM_ERROR_SCHEMA, "none, full, selective or every:K", text);
+}
+
+static bool check_frozen(const char *text, GError **error)
+{
+    return *text != '\0' || fail(error, SIM_ERROR_SCHEMA, "the path of a module", text);
 }
 
 static bool check_reshard(const char *text, GError **error)
@@ -217,6 +270,37 @@ static bool check_ranks(const char *text, GError **error)
     return *text != '\0' || fail(error, SIM_ERROR_PARSE, "all, or ranks as in 0-7,64", text);
 }
 
+static bool parse_after(const char *text, const char *prefix, uint64_t *number)
+{
+    int64_t value;
+
+    if (!g_str_has_prefix(text, prefix) ||
+        !sim_units_parse_int64(text + strlen(prefix), 1, INT64_C(1) << 32, &value, NULL))
+        return false;
+    *number = (uint64_t)value;
+    return true;
+}
+
+bool sim_settings_parse_dropout(const char *text, double *rate)
+{
+    char *end = NULL;
+
+    *rate = g_ascii_strtod(text, &end);
+    return end != text && *end == '\0' && *rate >= 0 && *rate < 1;
+}
+
+bool sim_settings_parse_loss(const char *text, uint64_t *chunks)
+{
+    *chunks = 0;
+    return strcmp(text, "cross-entropy") == 0 || strcmp(text, "fused") == 0 ||
+           parse_after(text, "chunked:", chunks);
+}
+
+bool sim_settings_parse_every(const char *text, uint64_t *every)
+{
+    return parse_after(text, "every:", every);
+}
+
 /* --- one setting ---------------------------------------------------------------------------------
  */
 
@@ -237,6 +321,7 @@ static void unset(SimSettings *settings, const Setting *setting)
         *(int *)field = SIM_SETTINGS_UNSET;
         break;
     case TYPE_TEXT:
+    case TYPE_LIST:
         g_clear_pointer((char **)field, g_free);
         break;
     }
@@ -257,6 +342,14 @@ static bool parse_choice(const Setting *setting, const char *text, const char *w
     return false;
 }
 
+static void add_to_list(char **list, const char *text)
+{
+    char *longer = *list != NULL ? g_strconcat(*list, ",", text, NULL) : g_strdup(text);
+
+    g_free(*list);
+    *list = longer;
+}
+
 static bool parse(SimSettings *settings, const Setting *setting, const char *text,
                   const char *where, GError **error)
 {
@@ -265,6 +358,10 @@ static bool parse(SimSettings *settings, const Setting *setting, const char *tex
 
     switch (setting->type) {
     case TYPE_INTEGER:
+        if (setting->zero != NULL && strcmp(text, setting->zero) == 0) {
+            *(int64_t *)field = 0;
+            return true;
+        }
         is_good = sim_units_parse_int64(text, setting->first, setting->last, field, error);
         break;
     case TYPE_CHOICE:
@@ -275,6 +372,11 @@ static bool parse(SimSettings *settings, const Setting *setting, const char *tex
             g_free(*(char **)field);
             *(char **)field = g_strdup(text);
         }
+        break;
+    case TYPE_LIST:
+        is_good = setting->check(text, error);
+        if (is_good)
+            add_to_list(field, text);
         break;
     }
     if (!is_good)
@@ -381,6 +483,24 @@ static char *text_of(const Setting *setting, const cJSON *value)
     return NULL;
 }
 
+static bool load_list(SimSettings *settings, const Setting *setting, const cJSON *array,
+                      const char *where, GError **error)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, array)
+    {
+        if (!cJSON_IsString(item)) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s: expected a list of strings",
+                        where);
+            return false;
+        }
+        if (!parse(settings, setting, item->valuestring, where, error))
+            return false;
+    }
+    return true;
+}
+
 static bool load_member(SimSettings *settings, const Setting *setting, const cJSON *object,
                         const char *file, GError **error)
 {
@@ -390,10 +510,12 @@ static bool load_member(SimSettings *settings, const Setting *setting, const cJS
 
     if (value == NULL || (settings->given & bit_of(setting)) != 0)
         return true;
-    if (cJSON_IsNull(value)) {
+    if (cJSON_IsNull(value) || setting->type == TYPE_LIST)
         set_default(settings, setting);
+    if (cJSON_IsNull(value))
         return true;
-    }
+    if (cJSON_IsArray(value) && setting->type == TYPE_LIST)
+        return load_list(settings, setting, value, where, error);
     g_autofree char *text = text_of(setting, value);
     if (text == NULL) {
         g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s: expected %s", where,
@@ -432,6 +554,16 @@ bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_posi
     if (settings->norm == SIM_SETTINGS_UNSET)
         settings->norm =
             settings->code == SIM_CODE_TORCHTITAN ? SIM_NORM_FUSED : SIM_NORM_COMPOSITE;
+    if (settings->early_stop == SIM_SETTINGS_UNSET)
+        settings->early_stop =
+            settings->code == SIM_CODE_TORCHTITAN ? SIM_SWITCH_OFF : SIM_SWITCH_ON;
+    if (settings->code == SIM_CODE_TRANSFORMERS && strcmp(settings->loss, "cross-entropy") != 0) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--loss %s: transformers' classes compute the loss themselves; expected "
+                    "cross-entropy, or --code torchtitan",
+                    settings->loss);
+        return false;
+    }
     if (settings->code == SIM_CODE_TRANSFORMERS && settings->norm == SIM_NORM_FUSED) {
         g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
                     "--norm fused: transformers writes its norms with separate operators; expected "
@@ -449,6 +581,16 @@ static cJSON *print_choice(const Setting *setting, int value)
                                        : cJSON_CreateString(words[value - (int)setting->first]);
 }
 
+static cJSON *print_list(const char *list)
+{
+    cJSON *array = cJSON_CreateArray();
+    g_auto(GStrv) items = g_strsplit(list != NULL ? list : "", ",", -1);
+
+    for (size_t i = 0; items[i] != NULL; i++)
+        cJSON_AddItemToArray(array, cJSON_CreateString(items[i]));
+    return array;
+}
+
 cJSON *sim_settings_print(const SimSettings *settings)
 {
     cJSON *object = cJSON_CreateObject();
@@ -462,6 +604,10 @@ cJSON *sim_settings_print(const SimSettings *settings)
             continue;
         if (setting->type == TYPE_CHOICE)
             value = print_choice(setting, *(const int *)field);
+        else if (setting->type == TYPE_LIST)
+            value = print_list(*(char *const *)field);
+        else if (setting->zero != NULL && *(const int64_t *)field == 0)
+            value = cJSON_CreateString(setting->zero);
         else if (setting->type == TYPE_INTEGER && *(const int64_t *)field != 0)
             value = cJSON_CreateNumber((double)*(const int64_t *)field);
         else if (setting->type == TYPE_TEXT && *(char *const *)field != NULL)

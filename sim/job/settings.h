@@ -22,7 +22,14 @@
 #define SIM_SETTINGS_UNSET (-1)
 typedef enum SimCode { SIM_CODE_TORCHTITAN, SIM_CODE_TRANSFORMERS } SimCode;
 typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
-typedef enum SimJobOptimizer { SIM_JOB_ADAMW } SimJobOptimizer;
+typedef enum SimJobOptimizer {
+    SIM_JOB_ADAMW, /* fused */
+    SIM_JOB_ADAMW_FOREACH,
+    SIM_JOB_ADAMW_8BIT,
+    SIM_JOB_SGD,
+    SIM_JOB_SGD_MOMENTUM,
+    SIM_JOB_ADAFACTOR,
+} SimJobOptimizer;
 typedef enum SimZeroGrad { SIM_ZERO_GRAD_TO_NONE, SIM_ZERO_GRAD_KEEP } SimZeroGrad;
 typedef enum SimSwitch { SIM_SWITCH_OFF, SIM_SWITCH_ON } SimSwitch;
 typedef enum SimApi { SIM_API_FSDP2, SIM_API_FSDP1, SIM_API_DDP } SimApi;
@@ -44,10 +51,17 @@ typedef struct SimSettings {
     int64_t gpus;     /* 0 = all of the cluster's string, 8 of a named cluster */
     char *cluster;    /* name, file or string */
     int64_t sequence; /* 0 = the model's maximum up to 4096 */
-    int64_t batch, accumulate, steps;
+    int64_t batch, accumulate;
+    int64_t steps; /* 0 = until the peaks are steady */
     /* model code */
-    int code; /* SimCode; unset = torchtitan where the architecture exists there */
-    int norm; /* SimNorm; unset = by code */
+    int code;         /* SimCode; unset = torchtitan where the architecture exists there */
+    int norm;         /* SimNorm; unset = by code */
+    char *dropout;    /* a number: the rate of all dropouts */
+    int autocast;     /* SimSwitch */
+    char *loss;       /* "cross-entropy", "chunked:8", "fused" */
+    char *checkpoint; /* "none", "full", "selective", "every:2" */
+    int early_stop;   /* SimSwitch; unset = by code */
+    char *frozen;     /* patterns of module paths, with "," between them; NULL = none */
     /* FSDP */
     int api;            /* SimApi */
     int strategy;       /* SimStrategy */
@@ -94,6 +108,12 @@ bool sim_settings_load(SimSettings *settings, const char *file, GError **error);
  * architecture. Error UNSUPPORTED: settings that do not go together. */
 bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_positions,
                          bool is_in_torchtitan, GError **error);
+
+/* What the texts say, which the table has judged: false = nothing of the kind. PARSE_LOSS: CHUNKS
+ * of `chunked:N`, else 0; PARSE_EVERY: K of `every:K`. */
+bool sim_settings_parse_dropout(const char *text, double *rate);
+bool sim_settings_parse_loss(const char *text, uint64_t *chunks);
+bool sim_settings_parse_every(const char *text, uint64_t *every);
 
 /* All settings that change a result, with their values (null = unset), in the table's order: what
  * sim_settings_load turns into the same settings. Owned by the caller. */

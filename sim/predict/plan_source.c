@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "fsdp/plan_builder.h"
+#include "job/job_freeze.h"
 #include "model/hf_model.h"
 #include "predict/json_writer.h"
 
@@ -39,9 +40,13 @@ static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, co
         .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
                                                       : SIM_MODEL_CODE_TRANSFORMERS,
         .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
-        .dropout = -1,
     };
-    return sim_hf_model_build(config, &options, error);
+    sim_settings_parse_dropout(settings->dropout, &options.dropout);
+    g_autoptr(SimModel) model = sim_hf_model_build(config, &options, error);
+    if (model == NULL || !sim_job_freeze(model, settings->frozen, error)) {
+        return NULL;
+    }
+    return g_steal_pointer(&model);
 }
 
 /* What rank 0..W-1 store over what there is, less one: dimension 0 is cut into W equal pieces, the

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --frozen: parameters that do not train (requires_grad = False before the model is wrapped).
+ */
+#pragma once
+
+#include "model/model.h"
+
+#include <glib.h>
+#include <stdbool.h>
+
+/* Freezes what PATTERNS (with "," between them; NULL = none) name: a parameter, or all parameters
+ * at or below the modules of that path; "*" stands for one path component. Error SCHEMA: a pattern
+ * that names nothing. O(patterns * parameters). */
+bool sim_job_freeze(SimModel *model, const char *patterns, GError **error);
