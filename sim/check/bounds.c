@@ -319,7 +319,7 @@ void sim_bounds_free_buffer(SimBounds *bounds, uint32_t index, uint32_t buffer)
  */
 
 static void check_parts(SimBounds *bounds, uint32_t index, const SimInstruction *row,
-                        const SimSpan *spans, uint32_t n_reads, uint32_t n_writes)
+                        const SimByteRange *spans, uint32_t n_reads, uint32_t n_writes)
 {
     uint64_t members = sim_rank_view_members(bounds->view, row->group);
     uint64_t read = 0, written = 0;
@@ -347,7 +347,7 @@ static void check_parts(SimBounds *bounds, uint32_t index, const SimInstruction 
 }
 
 static void check_dtype(SimBounds *bounds, uint32_t index, const SimInstruction *row,
-                        const SimSpan *spans, uint32_t n)
+                        const SimByteRange *spans, uint32_t n)
 {
     if (row->collective == SIM_COLLECTIVE_ALL_GATHER ||
         row->collective == SIM_COLLECTIVE_BROADCAST || row->dtype == SIM_DTYPE_NONE)
@@ -365,7 +365,7 @@ static void check_dtype(SimBounds *bounds, uint32_t index, const SimInstruction 
 }
 
 static void note_gather(SimBounds *bounds, uint32_t index, const SimInstruction *row,
-                        const SimSpan *spans, uint32_t n_reads, uint32_t n_writes)
+                        const SimByteRange *spans, uint32_t n_reads, uint32_t n_writes)
 {
     const char *unit = sim_plan_string(bounds->plan, row->unit);
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
@@ -411,7 +411,7 @@ static void use_gather(SimBounds *bounds, uint32_t index, uint32_t buffer)
     }
 }
 
-void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimSpan *spans, uint32_t n_reads,
+void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimByteRange *spans, uint32_t n_reads,
                     uint32_t n_writes)
 {
     const SimInstruction *row = sim_plan_instruction(bounds->plan, index);

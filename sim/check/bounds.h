@@ -37,7 +37,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimBounds, sim_bounds_free)
 void sim_bounds_row(SimBounds *bounds, uint32_t index);
 void sim_bounds_alloc(SimBounds *bounds, uint32_t index, uint32_t buffer);
 void sim_bounds_free_buffer(SimBounds *bounds, uint32_t index, uint32_t buffer);
-void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimSpan *spans, uint32_t n_reads,
+void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimByteRange *spans, uint32_t n_reads,
                     uint32_t n_writes);
 /* After the last row. */
 void sim_bounds_finish(SimBounds *bounds);

@@ -114,7 +114,7 @@ static uint32_t new_origin(SimFreshness *freshness, uint32_t copied)
 }
 
 /* What the reads of the row hold together. */
-static uint32_t origin_of_reads(SimFreshness *freshness, uint32_t index, const SimSpan *spans,
+static uint32_t origin_of_reads(SimFreshness *freshness, uint32_t index, const SimByteRange *spans,
                                 uint32_t n)
 {
     uint32_t single = 0, copied = index;
@@ -223,7 +223,7 @@ static void write_shard(SimFreshness *freshness, uint32_t index, uint32_t shard)
     freshness->has_write = true;
 }
 
-void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimSpan *spans,
+void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimByteRange *spans,
                        uint32_t n_reads, uint32_t n_writes)
 {
     bool has_copy = false;

@@ -24,7 +24,7 @@ void sim_freshness_free(SimFreshness *freshness);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFreshness, sim_freshness_free)
 
 /* Row INDEX, a kernel, copy or collective with N spans, reads first. */
-void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimSpan *spans,
+void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimByteRange *spans,
                        uint32_t n_reads, uint32_t n_writes);
 /* The buffer's memory is new, or gone. */
 void sim_freshness_forget(SimFreshness *freshness, uint32_t buffer);

@@ -220,7 +220,7 @@ static void report(SimGradientFlow *flow, SimRuleId rule, uint32_t index, uint32
 }
 
 static void reduce(SimGradientFlow *flow, uint32_t index, const SimInstruction *row,
-                   const SimSpan *spans, uint32_t n_reads)
+                   const SimByteRange *spans, uint32_t n_reads)
 {
     uint32_t members = sim_rank_view_members(flow->view, row->group);
     const char *group = sim_plan_group_name(flow->plan, row->group);
@@ -346,8 +346,8 @@ static void judge(SimGradientFlow *flow, uint32_t index, uint32_t buffer)
 }
 
 /* True if a kernel of the backward pass makes a new gradient: it reads no other gradient. */
-static bool is_source(const SimGradientFlow *flow, const SimInstruction *row, const SimSpan *spans,
-                      uint32_t n_reads, uint32_t written)
+static bool is_source(const SimGradientFlow *flow, const SimInstruction *row,
+                      const SimByteRange *spans, uint32_t n_reads, uint32_t written)
 {
     if (row->op != SIM_PLAN_KERNEL || row->phase != SIM_PHASE_BACKWARD ||
         sim_plan_buffer(flow->plan, written)->category != SIM_CATEGORY_UNSHARDED_GRADIENT)
@@ -358,8 +358,8 @@ static bool is_source(const SimGradientFlow *flow, const SimInstruction *row, co
     return true;
 }
 
-static void write_gradient(SimGradientFlow *flow, const SimInstruction *row, const SimSpan *spans,
-                           uint32_t n_reads, SimSpan written)
+static void write_gradient(SimGradientFlow *flow, const SimInstruction *row,
+                           const SimByteRange *spans, uint32_t n_reads, SimByteRange written)
 {
     uint32_t buffer = written.buffer;
     uint64_t bytes = sim_plan_buffer(flow->plan, buffer)->bytes;
@@ -380,7 +380,7 @@ static void write_gradient(SimGradientFlow *flow, const SimInstruction *row, con
     g_array_set_size(flow->scratch, n_gathered);
 }
 
-void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimSpan *spans,
+void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
                            uint32_t n_reads, uint32_t n_writes)
 {
     const SimInstruction *row = sim_plan_instruction(flow->plan, index);

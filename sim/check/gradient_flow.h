@@ -27,7 +27,7 @@ SimGradientFlow *sim_gradient_flow_new(const SimRankView *view, SimFindings *fin
 void sim_gradient_flow_free(SimGradientFlow *flow);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimGradientFlow, sim_gradient_flow_free)
 
-void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimSpan *spans,
+void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
                            uint32_t n_reads, uint32_t n_writes);
 void sim_gradient_flow_forget(SimGradientFlow *flow, uint32_t buffer);
 

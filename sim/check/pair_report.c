@@ -268,7 +268,7 @@ void sim_pair_report_dead_free(const SimRankView *view, SimFindings *findings, u
 }
 
 void sim_pair_report_unwritten(const SimRankView *view, SimFindings *findings, uint32_t index,
-                               SimSpan span, uint64_t unwritten)
+                               SimByteRange span, uint64_t unwritten)
 {
     SimFinding finding = {.rule = SIM_RULE_NEVER_WRITTEN,
                           .buffer_id = span.buffer,

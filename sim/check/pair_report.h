@@ -29,7 +29,7 @@ void sim_pair_report_dead_use(const SimRankView *view, SimFindings *findings, ui
 void sim_pair_report_dead_free(const SimRankView *view, SimFindings *findings, uint32_t index,
                                uint32_t buffer, uint32_t died);
 void sim_pair_report_unwritten(const SimRankView *view, SimFindings *findings, uint32_t index,
-                               SimSpan span, uint64_t unwritten);
+                               SimByteRange span, uint64_t unwritten);
 void sim_pair_report_outside(const SimRankView *view, SimFindings *findings, uint32_t index,
                              SimTouch touch);
 /* Row INDEX waits for an event recorded at RECORDED, later (UINT32_MAX: never). */

@@ -30,7 +30,7 @@ typedef struct Run {
     Life *lives;         /* by buffer */
     uint32_t *last_wait; /* by event: the last row that waits for it, NO_ROW = none */
     uint32_t *recorded;  /* by event: the row that records it, NO_ROW = none */
-    GArray *spans;       /* of SimSpan: of the present row */
+    GArray *spans;       /* of SimByteRange: of the present row */
     uint32_t index;      /* of the present row */
     uint32_t accessed;   /* buffer of the present access */
 } Run;
@@ -88,7 +88,7 @@ static void start(Run *run, const SimBoundsLimits *limits)
     run->lives = g_new(Life, MAX(n, 1));
     for (size_t i = 0; i < n; i++)
         run->lives[i] = (Life){.born = NO_ROW, .died = NO_ROW};
-    run->spans = g_array_new(FALSE, FALSE, sizeof(SimSpan));
+    run->spans = g_array_new(FALSE, FALSE, sizeof(SimByteRange));
 }
 
 static void finish(Run *run)
@@ -188,7 +188,7 @@ static void resolve(Run *run, const SimInstruction *row, uint32_t *n_reads, uint
     g_array_set_size(run->spans, 0);
     *n_reads = *n_writes = 0;
     for (uint32_t i = 0; i < (uint32_t)row->n_reads + row->n_writes; i++) {
-        SimSpan span = sim_rank_view_resolve(run->view, row, touches[i]);
+        SimByteRange span = sim_rank_view_resolve(run->view, row, touches[i]);
         bool is_write = i >= row->n_reads;
         if (!is_alive(run, span.buffer)) {
             sim_pair_report_dead_use(run->view, run->findings, run->index, span.buffer,
@@ -211,7 +211,7 @@ static bool comes_filled(const Run *run, uint32_t buffer)
 
 static void access_span(Run *run, uint32_t i, bool is_write, SimEpoch epoch)
 {
-    SimSpan span = g_array_index(run->spans, SimSpan, i);
+    SimByteRange span = g_array_index(run->spans, SimByteRange, i);
     run->accessed = span.buffer;
     run->proof->accesses++;
     if (is_write) {
@@ -233,7 +233,7 @@ static void run_work(Run *run, const SimInstruction *row, uint32_t lane)
     SimEpoch epoch = sim_clocks_launch(run->clocks, lane, run->index);
     for (uint32_t i = 0; i < n_reads + n_writes; i++)
         access_span(run, i, i >= n_reads, epoch);
-    const SimSpan *spans = (const SimSpan *)(void *)run->spans->data;
+    const SimByteRange *spans = (const SimByteRange *)(void *)run->spans->data;
     sim_freshness_run(run->freshness, run->index, spans, n_reads, n_writes);
     sim_gradient_flow_run(run->flow, run->index, spans, n_reads, n_writes);
     sim_bounds_run(run->bounds, run->index, spans, n_reads, n_writes);

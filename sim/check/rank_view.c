@@ -110,7 +110,8 @@ uint32_t sim_rank_view_members(const SimRankView *view, uint32_t group)
     return group == SIM_PLAN_NONE ? 1 : view->members[group];
 }
 
-SimSpan sim_rank_view_resolve(const SimRankView *view, const SimInstruction *row, SimTouch touch)
+SimByteRange sim_rank_view_resolve(const SimRankView *view, const SimInstruction *row,
+                                   SimTouch touch)
 {
     const SimBuffer *buffer = sim_plan_buffer(view->plan, touch.buffer);
     uint32_t group = row->group != SIM_PLAN_NONE ? row->group : view->shard;
@@ -128,10 +129,10 @@ SimSpan sim_rank_view_resolve(const SimRankView *view, const SimInstruction *row
     }
     uint64_t begin = MIN(offset, buffer->bytes);
     uint64_t end = begin + MIN(bytes, buffer->bytes - begin);
-    return (SimSpan){.buffer = root,
-                     .begin = begin,
-                     .end = end,
-                     .is_outside = is_outside || end - begin < bytes};
+    return (SimByteRange){.buffer = root,
+                          .begin = begin,
+                          .end = end,
+                          .is_outside = is_outside || end - begin < bytes};
 }
 
 char *sim_rank_view_buffer_name(const SimRankView *view, uint32_t buffer)

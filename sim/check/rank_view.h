@@ -16,11 +16,11 @@
 typedef struct SimRankView SimRankView;
 
 /* Bytes of a buffer that is no view. */
-typedef struct SimSpan {
+typedef struct SimByteRange {
     uint32_t buffer;
     uint64_t begin, end;
     bool is_outside; /* the row asks for bytes beyond the buffer; END is cut to fit */
-} SimSpan;
+} SimByteRange;
 
 /* RANK is whom the plan's rank sets and groups speak of; SOURCE which of the plans given this is.
  * PLAN is borrowed. O(rank sets + groups). */
@@ -46,7 +46,8 @@ uint32_t sim_rank_view_lane_of_stream(const SimRankView *view, uint32_t stream);
 /* How many ranks the row's group (or group GROUP) has for this rank; 1 if it is in none. */
 uint32_t sim_rank_view_members(const SimRankView *view, uint32_t group);
 
-SimSpan sim_rank_view_resolve(const SimRankView *view, const SimInstruction *row, SimTouch touch);
+SimByteRange sim_rank_view_resolve(const SimRankView *view, const SimInstruction *row,
+                                   SimTouch touch);
 
 /* Owned by the caller: "A:layers.3#7". */
 char *sim_rank_view_buffer_name(const SimRankView *view, uint32_t buffer);

@@ -28,7 +28,7 @@ static bool is_slow(const SimFinding *finding)
     return sim_rules_get(finding->rule)->severity == SIM_SEVERITY_SLOW;
 }
 
-static void print_finding(GString *text, const SimFinding *finding)
+static void print_finding(GString *text, const SimFinding *finding, bool with_rule)
 {
     const SimRule *rule = sim_rules_get(finding->rule);
     g_string_append_printf(text, "%s [%s] %s: %s", sim_rules_severity_name(rule->severity),
@@ -38,20 +38,22 @@ static void print_finding(GString *text, const SimFinding *finding)
     g_string_append_c(text, '\n');
     if (finding->remedy != NULL)
         g_string_append_printf(text, "    repair: %s\n", finding->remedy);
-    if (*rule->evidence != '\0')
+    if (with_rule && *rule->evidence != '\0')
         g_string_append_printf(text, "    rule: %s (%s)\n", rule->sentence, rule->evidence);
 }
 
 static void print_kind(GString *text, const SimVerdict *verdict, bool slow, uint32_t most)
 {
     uint32_t printed = 0;
+    bool is_told[SIM_RULE_END] = {false}; /* each rule's sentence once */
     uint64_t total =
         slow ? sim_findings_remarks(verdict->findings) : sim_findings_violations(verdict->findings);
     for (size_t i = 0; i < sim_findings_count(verdict->findings) && printed < most; i++) {
         const SimFinding *finding = sim_findings_get(verdict->findings, i);
         if (is_slow(finding) != slow)
             continue;
-        print_finding(text, finding);
+        print_finding(text, finding, !is_told[finding->rule]);
+        is_told[finding->rule] = true;
         printed++;
     }
     if (total > printed)

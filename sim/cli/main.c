@@ -6,6 +6,7 @@
 
 static const SimCommand commands[] = {
     {"predict", "what will memory, time and communication be?", sim_command_predict},
+    {"check", "is this schedule safe before I run it?", sim_command_check},
     {"list", "models, GPUs and clusters that ship", sim_command_list},
 };
 
@@ -24,7 +25,7 @@ static SimExit print_help(void)
     return sim_command_print(text->str);
 }
 
-static SimExit fail_unknown(const char *what, const char *name)
+static SimExit fail_unknown(const char *name)
 {
     const char *names[G_N_ELEMENTS(commands) + 1] = {NULL};
     for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
@@ -33,11 +34,11 @@ static SimExit fail_unknown(const char *what, const char *name)
     if (name[0] == '-') {
         return sim_command_misuse("", "unknown option '%s'", name);
     }
-    return sim_command_misuse("", "unknown %s '%s'; did you mean '%s'?", what, name,
+    return sim_command_misuse("", "unknown command '%s'; did you mean '%s'?", name,
                               sim_error_nearest(name, names));
 }
 
-int main(int argc, char **argv)
+static SimExit run_command(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (name == NULL) {
@@ -54,5 +55,10 @@ int main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
         }
     }
-    return fail_unknown("command", name);
+    return fail_unknown(name);
+}
+
+int main(int argc, char **argv)
+{
+    return (int)run_command(argc, argv);
 }
