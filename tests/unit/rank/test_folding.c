@@ -351,8 +351,8 @@ int main(void)
     tcase_set_timeout(fold, 60);
     tcase_add_loop_test(fold, hybrid_sharding_folds, 0, G_N_ELEMENTS(hybrid_rows));
     tcase_add_test(fold, ranks_of_an_uneven_last_node_are_a_class);
-    tcase_add_loop_test(fold, random_jobs_fold, 0, 200);
-    tcase_add_loop_test(fold, plans_that_hang_fold, 0, 50);
+    tcase_add_loop_test(fold, random_jobs_fold, 0, 80);
+    tcase_add_loop_test(fold, plans_that_hang_fold, 0, 20);
     suite_add_tcase(suite, fold);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
