@@ -70,6 +70,7 @@ static void alloc_moment(SimAdamw *adamw, const SimOptimizerTensor *tensor, cons
                          uint32_t buffers[2])
 {
     SimPlanContext *context = sim_plan_context(adamw->plan);
+    uint32_t ranks = context->rank_set;
     uint32_t breaks[3] = {0, 0, 0};
     sim_shard_find_breaks(&tensor->shard, adamw->shard_size, &breaks[1], &breaks[2]);
     for (int i = 0; i < 2; i++) {
@@ -77,12 +78,12 @@ static void alloc_moment(SimAdamw *adamw, const SimOptimizerTensor *tensor, cons
             continue;
         SimRankClass class =
             sim_rank_classes_make(adamw->plan, adamw->shard_size, breaks[i], breaks[i + 1]);
-        context->rank_set = class.rank_set;
+        context->rank_set = class.rank_set == 0 ? ranks : class.rank_set;
         buffers[i] = sim_plan_alloc(adamw->plan, adamw->compute, name_state(adamw, tensor, what, i),
                                     sim_optimizer_tensor_bytes(tensor, &class),
                                     SIM_CATEGORY_OPTIMIZER_STATE, tensor->dtype, 0);
     }
-    context->rank_set = 0;
+    context->rank_set = ranks;
 }
 
 static void alloc_states(SimAdamw *adamw, const SimOptimizerTensor *tensor)
@@ -118,7 +119,7 @@ static void add_operands(SimAdamw *adamw, const SimOptimizerTensor *tensor,
         return;
     const States *states = get_states(adamw, tensor);
     int kind = find_kind(adamw, tensor, class);
-    SimTouch value = {.buffer = tensor->value, .bytes = bytes};
+    SimTouch value = {.buffer = tensor->value, .offset = tensor->value_offset, .bytes = bytes};
     SimTouch exp_avg = SIM_TOUCH_WHOLE(states->exp_avg[kind]);
     SimTouch exp_avg_sq = SIM_TOUCH_WHOLE(states->exp_avg_sq[kind]);
     if (is_write) {
@@ -137,14 +138,15 @@ static void add_operands(SimAdamw *adamw, const SimOptimizerTensor *tensor,
 static void update(SimAdamw *adamw, const GArray *tensors, const SimRankClass *class)
 {
     SimPlan *plan = adamw->plan;
-    sim_plan_context(plan)->rank_set = class->rank_set;
+    uint32_t ranks = sim_plan_context(plan)->rank_set;
+    sim_plan_context(plan)->rank_set = class->rank_set == 0 ? ranks : class->rank_set;
     sim_plan_kernel(plan, adamw->compute, adamw->adamw, adamw->adamw, SIM_DTYPE_F32)->hbm_bytes =
         7 * sim_optimizer_tensor_sum(tensors, class); /* four read, three written */
     for (uint32_t i = 0; i < tensors->len; i++)
         add_operands(adamw, get_tensor(tensors, i), class, false);
     for (uint32_t i = 0; i < tensors->len; i++)
         add_operands(adamw, get_tensor(tensors, i), class, true);
-    sim_plan_context(plan)->rank_set = 0;
+    sim_plan_context(plan)->rank_set = ranks;
 }
 
 static void count_up(SimAdamw *adamw, const GArray *tensors)

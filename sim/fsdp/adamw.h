@@ -21,5 +21,6 @@ SimAdamw *sim_adamw_new(SimPlan *plan, uint32_t parameters, uint32_t shard_size)
 void sim_adamw_free(SimAdamw *adamw);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimAdamw, sim_adamw_free)
 
-/* TENSORS: of SimOptimizerTensor, those with a gradient, in parameter order. */
+/* TENSORS: of SimOptimizerTensor, those with a gradient, in parameter order. For the ranks of the
+ * plan's context. */
 void sim_adamw_step(SimAdamw *adamw, const GArray *tensors);

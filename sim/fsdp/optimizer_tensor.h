@@ -17,7 +17,8 @@ typedef struct SimOptimizerTensor {
     uint32_t parameter; /* in the model: what its states are kept under */
     SimShard shard;
     SimDtype dtype;           /* stored */
-    uint32_t value;           /* the buffer of its shard */
+    uint32_t value;           /* the buffer its shard is a part of */
+    uint64_t value_offset;    /* bytes */
     uint32_t gradient;        /* the buffer its gradient is a part of */
     uint64_t gradient_offset; /* bytes */
     SimStringId unit, tail;   /* names of the states: "S:unit#0:tail.exp_avg" */
