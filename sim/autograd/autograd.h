@@ -47,6 +47,10 @@ typedef struct SimAutogradHooks {
     /* The plan buffer from which an operator reads PARAMETER now. */
     uint32_t (*parameter)(void *user_data, uint32_t parameter);
 
+    /* The type in which AccumulateGrad takes PARAMETER's gradient now (its grad_dtype; may be
+     * NULL): NONE = as the operators made it. */
+    SimDtype (*gradient_dtype)(void *user_data, uint32_t parameter);
+
     /* AccumulateGrad: BUFFER (an alloc of this plan, category UNSHARDED_GRADIENT) is PARAMETER's
      * whole gradient of this backward; it belongs to the callee, who frees it or adds it to an
      * older one. */

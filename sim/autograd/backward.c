@@ -125,16 +125,35 @@ static void replace_result(Running *running, uint32_t input, SimOperator operato
     sim_tensor_unref(&dispatch->pool, old);
 }
 
-static void validate_results(Running *running)
+/* What the edge's metadata says: the input's type, but AccumulateGrad's own for a parameter that is
+ * an input of the operator itself. The weight of a linear is not: F.linear transposes it first, and
+ * the transposition's node validates its gradient after this one is done. */
+static SimDtype valid_dtype(const Running *running, uint32_t input)
 {
     const SimNode *node = running->node;
+    const SimAutogradHooks *hooks = running->autograd->hooks;
+    bool is_linear =
+        node->operator_ == SIM_OPERATOR_LINEAR || node->operator_ == SIM_OPERATOR_LINEAR_BIAS;
+    SimDtype dtype = SIM_DTYPE_NONE;
+    if (node->edges[input].kind == SIM_EDGE_PARAMETER && hooks->gradient_dtype != NULL &&
+        !(is_linear && input == 1))
+        dtype = hooks->gradient_dtype(hooks->user_data, node->edges[input].target);
+    return dtype != SIM_DTYPE_NONE ? dtype : node->layouts[input].dtype;
+}
+
+static void validate_results(Running *running)
+{
+    SimNode *node = running->node;
     for (uint32_t i = 0; i < node->n_edges; i++) {
         if (running->results[i] == NULL)
             continue;
         if (!is_same_shape(&running->results[i]->layout.shape, &node->layouts[i].shape))
             replace_result(running, i, SIM_OPERATOR_SUM);
-        if (running->results[i]->layout.dtype != node->layouts[i].dtype)
+        SimDtype dtype = valid_dtype(running, i);
+        if (running->results[i]->layout.dtype != dtype) {
+            node->layouts[i].dtype = dtype;
             replace_result(running, i, SIM_OPERATOR_CAST);
+        }
     }
 }
 
@@ -183,14 +202,14 @@ static void accumulate_parameter(Running *running, uint32_t parameter)
 {
     SimAutograd *autograd = running->autograd;
     SimTensor *gradient = g_steal_pointer(&autograd->pending[parameter].sum);
-    const SimTensor *own = autograd->parameters[parameter];
     bool is_whole = gradient->references == 1 && gradient->storage->references == 1 &&
-                    gradient->storage->bytes == sim_layout_bytes(&own->layout) &&
-                    gradient->layout.dtype == own->layout.dtype;
+                    gradient->storage->bytes == sim_layout_bytes(&gradient->layout);
     if (!is_whole) {
+        SimLayout own = autograd->parameters[parameter]->layout;
+        own.dtype = gradient->layout.dtype;
         SimName name = {.stem = running->node->stem, .serial = autograd->dispatch.serial++};
-        SimTensor *copy = sim_dispatch_allocate(&autograd->dispatch, &own->layout, name,
-                                                SIM_CATEGORY_UNSHARDED_GRADIENT);
+        SimTensor *copy =
+            sim_dispatch_allocate(&autograd->dispatch, &own, name, SIM_CATEGORY_UNSHARDED_GRADIENT);
         sim_dispatch_copy(&autograd->dispatch, copy, gradient);
         sim_tensor_unref(&autograd->dispatch.pool, gradient);
         gradient = copy;

@@ -84,6 +84,14 @@ static uint32_t find_parameter(void *user_data, uint32_t parameter)
     return fsdp->context->states[owner].parameters[fsdp->units->place[parameter]].unsharded;
 }
 
+static SimDtype find_gradient_dtype(void *user_data, uint32_t parameter)
+{
+    SimFsdp2 *fsdp = user_data;
+    bool is_ignored = fsdp->units->owner[parameter] == SIM_MODEL_NONE;
+    return is_ignored ? SIM_DTYPE_NONE
+                      : sim_fsdp2_backward_gradient_dtype(fsdp->context, parameter);
+}
+
 static void add_gradient(void *user_data, uint32_t parameter, uint32_t buffer)
 {
     SimFsdp2 *fsdp = user_data;
@@ -102,6 +110,7 @@ SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp)
         .pre_backward = pre_backward,
         .post_backward = post_backward,
         .parameter = find_parameter,
+        .gradient_dtype = find_gradient_dtype,
         .gradient = add_gradient,
     };
 }

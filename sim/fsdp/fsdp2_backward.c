@@ -72,6 +72,15 @@ static bool needs_cast(const SimFsdp2State *state, SimDtype dtype)
     return !state->reduces_gradients || sim_dtype_bytes(reduce_dtype) <= sim_dtype_bytes(dtype);
 }
 
+SimDtype sim_fsdp2_backward_gradient_dtype(const SimFsdp2Context *context, uint32_t parameter)
+{
+    const SimFsdp2State *state = &context->states[context->units->owner[parameter]];
+    uint32_t place = context->units->place[parameter];
+    SimDtype dtype = g_array_index(state->unit->parameters, SimUnitParameter, place).gather_dtype;
+    bool is_cast = state->parameters[place].gradient == SIM_PLAN_NONE && needs_cast(state, dtype);
+    return is_cast ? state->unit->reduce_dtype : SIM_DTYPE_NONE;
+}
+
 void sim_fsdp2_backward_add_gradient(SimFsdp2Context *context, uint32_t parameter, uint32_t buffer)
 {
     SimPlan *plan = context->plan;

@@ -16,6 +16,10 @@
 
 void sim_fsdp2_backward_start(SimFsdp2Context *context, uint32_t unit);
 
+/* grad_dtype of the unsharded PARAMETER (_set_unsharded_grad_dtypes): a gradient that starts to add
+ * up over several backwards is kept in the wider type; else NONE, as autograd makes it. */
+SimDtype sim_fsdp2_backward_gradient_dtype(const SimFsdp2Context *context, uint32_t parameter);
+
 /* AccumulateGrad of the model's parameter PARAMETER: BUFFER is its whole gradient. */
 void sim_fsdp2_backward_add_gradient(SimFsdp2Context *context, uint32_t parameter, uint32_t buffer);
 

@@ -116,7 +116,7 @@ static void run_steps(Script *script, const SimJob *job)
 static SimAutogradCheckpoint *find_checkpoints(const SimJob *job, const SimModel *model)
 {
     SimAutogradCheckpoint *checkpoints = g_new0(SimAutogradCheckpoint, model->modules->len);
-    for (uint32_t i = 0; i < job->checkpoints->len; i++) {
+    for (uint32_t i = 0; job->checkpoints != NULL && i < job->checkpoints->len; i++) {
         const SimJobCheckpoint *checkpoint = &g_array_index(job->checkpoints, SimJobCheckpoint, i);
         checkpoints[checkpoint->module] =
             (SimAutogradCheckpoint){.is_used = true,

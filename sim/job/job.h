@@ -124,7 +124,7 @@ typedef struct SimJob {
     SimDtype store_dtype;
     GArray *units;        /* of SimJobUnit, in call order: bottom-up, the root last */
     GArray *actions;      /* of SimJobAction: one training step */
-    GArray *checkpoints;  /* of SimJobCheckpoint */
+    GArray *checkpoints;  /* of SimJobCheckpoint; NULL = none */
     uint64_t loss_chunks; /* torchtitan's chunked loss; 0 = the whole at once */
     SimJobOptimizer optimizer;
     uint32_t steps;
@@ -138,7 +138,9 @@ typedef struct SimJob {
     bool keeps_unsharded_storage;          /* set_keep_unsharded_storage */
     bool has_optimizer_in_backward; /* a step and zero_grad in every gradient's post-accumulate hook
                                      */
-    GArray *ignored_parameters;     /* of uint32_t, model parameters: ignored_params; NULL = none */
+    GArray
+        *shard_dims; /* of uint32_t, one a model parameter: shard_placement_fn; NULL = 0 for all */
+    GArray *ignored_parameters; /* of uint32_t, model parameters: ignored_params; NULL = none */
     GArray *uncast_parameters; /* of uint32_t: param_dtype_override_fn keeps them as stored; NULL */
 } SimJob;
 
