@@ -38,15 +38,12 @@ static bool is_same_phase(const SimPhaseRange *range, const SimInstruction *inst
                                        range->microbatch == instruction->microbatch);
 }
 
-static void add_row(SimRankProgram *program, const SimPlan *plan, uint32_t index)
+static void add_row(SimRankProgram *program, const SimInstruction *instruction, uint32_t position)
 {
-    const SimInstruction *instruction = sim_plan_instruction(plan, index);
-    uint32_t position = program->rows->len;
     guint n_phases = program->phases->len;
     SimPhaseRange *last =
         n_phases > 0 ? &g_array_index(program->phases, SimPhaseRange, n_phases - 1) : NULL;
 
-    g_array_append_val(program->rows, index);
     if (instruction->op == SIM_PLAN_RECORD_STREAM) {
         program->is_time_bound = true;
     }
@@ -75,12 +72,19 @@ SimRankProgram *sim_rank_program_new(const SimPlan *plan, uint32_t rank)
     program->groups = sim_plan_group_count(plan);
     program->rows = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     program->phases = g_array_new(FALSE, FALSE, sizeof(SimPhaseRange));
-    for (size_t i = 0; i < sim_plan_length(plan); i++) {
-        if (has[sim_plan_instruction(plan, i)->rank_set]) {
-            add_row(program, plan, (uint32_t)i);
+    /* Sized once: a plan has some 100,000 rows, and appending one at a time costs as much as all
+     * the rest. */
+    uint32_t length = 0;
+    g_array_set_size(program->rows, (guint)sim_plan_length(plan));
+    for (uint32_t i = 0; i < sim_plan_length(plan); i++) {
+        const SimInstruction *instruction = sim_plan_instruction(plan, i);
+        if (has[instruction->rank_set]) {
+            g_array_index(program->rows, uint32_t, length) = i;
+            add_row(program, instruction, length++);
         }
     }
-    program->length = program->rows->len;
+    g_array_set_size(program->rows, length);
+    program->length = length;
     return program;
 }
 
@@ -277,7 +281,7 @@ static bool add_instruction(Compilation *compilation, const SimInstruction *inst
     default:
         break;
     }
-    g_array_append_val(compilation->program->durations, duration);
+    g_array_index(compilation->program->durations, SimTime, compilation->position) = duration;
     return true;
 }
 
@@ -286,6 +290,7 @@ static void start_compilation(SimRankProgram *program, const SimPlan *plan, uint
     program->length = length;
     program->events = (uint32_t)sim_plan_event_count(plan);
     program->durations = g_array_sized_new(FALSE, FALSE, sizeof(SimTime), length);
+    g_array_set_size(program->durations, length);
     program->stops = g_array_new(FALSE, FALSE, sizeof(SimStop));
     program->lent_frees = g_array_new(FALSE, FALSE, sizeof(SimLentFree));
     program->items = g_new(GArray *, program->streams);

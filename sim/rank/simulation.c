@@ -78,7 +78,7 @@ static void build_links(SimSimulation *simulation)
         at += link->count;
         if (simulation->shapes[link->flow].ranks == 0) {
             simulation->shapes[link->flow] =
-                sim_collective_shape(simulation->cluster, link->ranks, link->count);
+                sim_group_shape_compute(simulation->cluster, link->ranks, link->count);
         }
     }
     simulation->links =
