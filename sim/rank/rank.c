@@ -32,19 +32,6 @@ static SimTime last_delay(const SimRank *rank)
     return g_array_index(rank->shifts, SimShift, rank->shifts->len - 1).delay;
 }
 
-SimTime sim_rank_delay(const SimRank *rank, uint32_t position)
-{
-    SimTime delay = 0;
-    for (guint i = 0; rank->shifts != NULL && i < rank->shifts->len; i++) {
-        const SimShift *shift = &g_array_index(rank->shifts, SimShift, i);
-        if (shift->position >= position) {
-            break;
-        }
-        delay = shift->delay;
-    }
-    return delay;
-}
-
 /* The host waits at STOP until TIME. */
 static void delay_host(SimRank *rank, const SimStop *stop, SimTime time)
 {
@@ -67,19 +54,16 @@ static const SimStop *next_stop(const SimRank *rank)
 
 /* An allocation asks whether the blocks lent to other streams are back. That is known once each of
  * their events is, or once it is too late for one that is not to have happened by then. */
-static bool is_memory_known(const SimRank *rank, const SimRankWorld *world, const SimStop *stop)
+static bool is_memory_known(SimRank *rank, const SimRankWorld *world, const SimStop *stop)
 {
     const GArray *lent = rank->program->lent_frees;
-    if (world->now >= stop->offset + last_delay(rank)) {
-        return true;
-    }
-    for (guint i = 0; i < lent->len; i++) {
-        const SimLentFree *lent_free = &g_array_index(lent, SimLentFree, i);
+    for (; rank->known_frees < lent->len; rank->known_frees++) {
+        const SimLentFree *lent_free = &g_array_index(lent, SimLentFree, rank->known_frees);
         if (lent_free->position >= stop->position) {
-            break;
+            return true;
         }
         if (rank->events[lent_free->event] == SIM_TIME_NEVER) {
-            return false;
+            return world->now >= stop->offset + last_delay(rank);
         }
     }
     return true;
@@ -149,7 +133,7 @@ static uint64_t record_event(uint32_t stream, void *user_data)
     const SimRank *rank = user_data;
     const GArray *lent = rank->program->lent_frees;
     uint32_t position = memory_stop(rank)->position;
-    for (guint i = 0; i < lent->len; i++) {
+    for (guint i = rank->known_frees; i < lent->len; i++) {
         const SimLentFree *lent_free = &g_array_index(lent, SimLentFree, i);
         if (lent_free->position == position && lent_free->stream == stream) {
             return lent_free->event;
@@ -281,17 +265,4 @@ void sim_rank_advance(SimRank *rank, const SimRankWorld *world)
             has_moved |= advance_stream(rank, world, stream);
         }
     }
-}
-
-bool sim_rank_is_finished(const SimRank *rank)
-{
-    if (rank->is_out_of_memory) {
-        return true;
-    }
-    for (uint32_t stream = 0; stream < rank->program->streams; stream++) {
-        if (rank->streams[stream].cursor < rank->program->items[stream]->len) {
-            return false;
-        }
-    }
-    return next_stop(rank) == NULL;
 }

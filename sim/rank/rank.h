@@ -56,6 +56,7 @@ typedef struct SimRank {
     SimTime *events;        /* [program->events]; SIM_TIME_NEVER until known */
     GArray *shifts;         /* of SimShift; NULL while there is none */
     SimMemoryRun *memory;   /* its own, if memory depends on time; else NULL */
+    uint32_t known_frees;   /* of the program's lent frees: the events of all before it are known */
     uint32_t woken_stop;    /* the stop for which a wake was asked last, plus one */
     bool is_out_of_memory;
 } SimRank;
@@ -68,9 +69,3 @@ void sim_rank_start_memory(SimRank *rank, const SimPlan *plan, const SimMemoryOp
 
 /* Plays as far as possible. */
 void sim_rank_advance(SimRank *rank, const SimRankWorld *world);
-
-/* True if all is played (or the host stopped for want of memory). */
-bool sim_rank_is_finished(const SimRank *rank);
-
-/* How late the host is at a position. */
-SimTime sim_rank_delay(const SimRank *rank, uint32_t position);
