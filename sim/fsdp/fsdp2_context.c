@@ -110,6 +110,8 @@ static SimFsdp2Words intern_words(SimPlan *plan)
         .divide = sim_strings_intern(strings, "divide"),
         .zeros = sim_strings_intern(strings, "zeros"),
         .sgd = sim_strings_intern(strings, "sgd"),
+        .cat = sim_strings_intern(strings, "cat"),
+        .chunk = sim_strings_intern(strings, "chunk"),
         .add_partial = sim_strings_intern(strings, "add partial"),
         .all_gather = sim_strings_intern(strings, "all_gather"),
         .reduce_scatter = sim_strings_intern(strings, "reduce_scatter"),

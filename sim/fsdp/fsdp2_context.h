@@ -25,7 +25,7 @@ typedef struct SimFsdp2Reduction {
 /* Names of kernels and operators, interned once. */
 typedef struct SimFsdp2Words {
     SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide, zeros, sgd,
-        add_partial;
+        add_partial, cat, chunk;
     SimStringId all_gather, reduce_scatter, all_reduce;
     SimStringId average, sum; /* "reduction=avg" */
 } SimFsdp2Words;

@@ -292,8 +292,38 @@ static void free_gradients(SimFsdp2Context *context, SimFsdp2State *state)
             sim_plan_free_buffer(context->plan, state->parameters[i].gradient);
 }
 
+/* A gradient that is to be cut in another dimension than 0 is brought into the order of ranks
+ * first: a copy takes its place (Shard(dim > 0) in foreach_reduce). */
+static void order_gradients(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    SimPlan *plan = context->plan;
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        const SimUnitParameter *parameter = get_parameter(state, i);
+        uint32_t gradient = state->parameters[i].gradient;
+        if (gradient == SIM_PLAN_NONE || parameter->shard_dim == 0)
+            continue;
+        const SimBuffer *buffer = sim_plan_buffer(plan, gradient);
+        uint64_t bytes = buffer->bytes;
+        SimDtype dtype = (SimDtype)buffer->dtype;
+        uint32_t ordered =
+            sim_plan_alloc(plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_T, 0),
+                           bytes, SIM_CATEGORY_TEMPORARY, dtype, 0);
+        SimStringId arguments =
+            sim_strings_internf(sim_plan_strings(plan), "dim=%u", parameter->shard_dim);
+        SimInstruction *kernel = sim_plan_kernel(plan, context->compute, context->words.chunk,
+                                                 context->words.chunk, dtype);
+        kernel->hbm_bytes = 2 * bytes;
+        kernel->arguments = arguments;
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(gradient));
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(ordered));
+        sim_plan_free_buffer(plan, gradient);
+        state->parameters[i].gradient = ordered;
+    }
+}
+
 void sim_fsdp2_reduce_start(SimFsdp2Context *context, SimFsdp2State *state)
 {
+    order_gradients(context, state);
     uint64_t elements = count_shard_elements(state);
     bool is_partial = context->is_replicated && !state->all_reduces_gradients;
     Division division = compute_division(context, state);

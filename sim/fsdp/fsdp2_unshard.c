@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp2_unshard.h"
 
+#include "fsdp/fsdp2_copy_out.h"
+
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
     return &g_array_index(state->unit->parameters, SimUnitParameter, index);
-}
-
-/* A parameter's whole, padded bytes as gathered. */
-static uint64_t get_unsharded_bytes(const SimUnitParameter *parameter)
-{
-    return parameter->shard.padded_elements * sim_dtype_bytes(parameter->gather_dtype);
 }
 
 /* What a rank holds of PARAMETER before the all-gather: its shard as stored, or after an integer
@@ -26,13 +22,12 @@ static bool is_cast(const SimFsdp2Context *context, const SimFsdp2State *state, 
     return get_parameter(state, index)->gather_dtype != context->job->store_dtype;
 }
 
-/* Bytes of a source as stored, CAST_ONLY: of those that go through T. */
-static uint64_t count_source_bytes(const SimFsdp2Context *context, const SimFsdp2State *state,
-                                   bool cast_only)
+/* Bytes, as stored, of the sources that go through T. */
+static uint64_t count_cast_bytes(const SimFsdp2Context *context, const SimFsdp2State *state)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < state->unit->parameters->len; i++)
-        if (!cast_only || is_cast(context, state, i))
+        if (is_cast(context, state, i))
             bytes += sim_plan_buffer(context->plan, get_source(state, i))->bytes;
     return bytes;
 }
@@ -56,7 +51,7 @@ static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uin
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         if (!is_cast(context, state, i))
             continue;
-        bytes += get_unsharded_bytes(get_parameter(state, i)) / ranks;
+        bytes += sim_units_gathered_bytes(get_parameter(state, i)) / ranks;
         dtype = get_parameter(state, i)->gather_dtype;
     }
     uint32_t cast =
@@ -64,7 +59,7 @@ static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uin
                        SIM_CATEGORY_TEMPORARY, dtype, 0);
     SimInstruction *kernel =
         sim_plan_kernel(context->plan, stream, context->words.cast, context->words.cast, dtype);
-    kernel->hbm_bytes = bytes + count_source_bytes(context, state, true);
+    kernel->hbm_bytes = bytes + count_cast_bytes(context, state);
     add_sources(context, state, true);
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(cast));
     return cast;
@@ -161,43 +156,6 @@ void sim_fsdp2_unshard_prefetch(SimFsdp2Context *context, uint32_t unit, SimTrai
     state->training_state = before;
 }
 
-/* Storages that set_keep_unsharded_storage has kept are used again. */
-static void alloc_unsharded(SimFsdp2Context *context, SimFsdp2State *state)
-{
-    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
-        const SimUnitParameter *parameter = get_parameter(state, i);
-        if (state->parameters[i].unsharded != SIM_PLAN_NONE)
-            continue;
-        SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_U, parameter->tail)
-                              : sim_fsdp2_state_same_name(state, SIM_FSDP2_U, parameter->tail);
-        state->parameters[i].unsharded = sim_plan_alloc(
-            context->plan, context->compute, name, get_unsharded_bytes(parameter),
-            SIM_CATEGORY_UNSHARDED_PARAMETER, parameter->gather_dtype, parameter->shape);
-    }
-}
-
-/* One kernel for the whole unit; with one rank its shards are the source. */
-static void copy_out(SimFsdp2Context *context, SimFsdp2State *state)
-{
-    SimPlan *plan = context->plan;
-    bool is_alone = state->all_gather_output == SIM_PLAN_NONE;
-    SimStringId word = is_alone ? context->words.cast : context->words.copy_out;
-    uint64_t bytes = state->unit->shard_bytes * context->shard_size;
-    uint64_t source = is_alone ? count_source_bytes(context, state, false) : bytes;
-    SimInstruction *kernel =
-        sim_plan_kernel(plan, context->compute, word, word, state->unit->gather_dtype);
-    kernel->hbm_bytes = bytes + source;
-    if (is_alone) {
-        for (uint32_t i = 0; i < state->unit->parameters->len; i++)
-            sim_plan_add_read(plan, SIM_TOUCH_WHOLE(get_source(state, i)));
-    } else {
-        kernel->bytes = bytes;
-        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(state->all_gather_output));
-    }
-    for (uint32_t i = 0; i < state->unit->parameters->len; i++)
-        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(state->parameters[i].unsharded));
-}
-
 static void drop_post_forward_shards(SimFsdp2Context *context, SimFsdp2State *state)
 {
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
@@ -217,8 +175,7 @@ void sim_fsdp2_unshard_finish(SimFsdp2Context *context, SimFsdp2State *state)
         sim_fsdp2_context_drop_parked(context);
     if (!is_alone)
         sim_plan_wait(context->plan, context->compute, state->all_gather_event);
-    alloc_unsharded(context, state);
-    copy_out(context, state);
+    sim_fsdp2_copy_out_run(context, state);
     drop_post_forward_shards(context, state);
     state->sharded_state = SIM_UNSHARDED;
     state->is_all_gather_pending = false;
@@ -252,7 +209,7 @@ static void reshard_to_smaller_mesh(SimFsdp2Context *context, SimFsdp2State *sta
     SimPlan *plan = context->plan;
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         const SimUnitParameter *parameter = get_parameter(state, i);
-        uint64_t bytes = get_unsharded_bytes(parameter) / context->post_forward_size;
+        uint64_t bytes = sim_units_gathered_bytes(parameter) / context->post_forward_size;
         uint32_t whole = state->parameters[i].unsharded;
         uint32_t clone = sim_plan_alloc(
             plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_F, parameter->tail),

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/shard.h"
 
-SimShard sim_shard_compute(const SimShape *shape, uint32_t ranks)
+SimShard sim_shard_compute(const SimShape *shape, uint32_t dim, uint32_t ranks)
 {
-    g_assert(shape->n_dims > 0 && ranks > 0);
-    SimShard shard = {.rows = shape->dims[0], .row_elements = 1};
-    for (uint32_t i = 1; i < shape->n_dims; i++)
-        shard.row_elements *= shape->dims[i];
+    g_assert(dim < shape->n_dims && ranks > 0);
+    SimShard shard = {.rows = shape->dims[dim], .row_elements = 1};
+    for (uint32_t i = 0; i < shape->n_dims; i++)
+        if (i != dim)
+            shard.row_elements *= shape->dims[i];
     shard.shard_rows = (shard.rows + ranks - 1) / ranks;
     shard.elements = shard.rows * shard.row_elements;
     shard.shard_elements = shard.shard_rows * shard.row_elements;
@@ -16,7 +17,7 @@ SimShard sim_shard_compute(const SimShape *shape, uint32_t ranks)
 
 SimShard sim_shard_whole(const SimShape *shape)
 {
-    SimShard shard = sim_shard_compute(shape, 1);
+    SimShard shard = sim_shard_compute(shape, 0, 1);
     shard.is_whole = true;
     return shard;
 }

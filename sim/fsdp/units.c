@@ -11,6 +11,11 @@ static void clear_unit(gpointer data)
     g_array_unref(unit->parameters);
 }
 
+uint64_t sim_units_gathered_bytes(const SimUnitParameter *parameter)
+{
+    return parameter->shard.padded_elements * sim_dtype_bytes(parameter->gather_dtype);
+}
+
 SimUnit *sim_units_get(const SimUnits *units, uint32_t unit)
 {
     return &g_array_index(units->units, SimUnit, unit);
@@ -63,21 +68,47 @@ static bool contains(const GArray *parameters, uint32_t parameter)
     return false;
 }
 
-static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_index,
-                          const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+/* The dimension of PARAMETER that the job cuts; what FSDPParam refuses is an error. */
+static bool find_shard_dim(const SimJob *job, const SimParameter *parameter, uint32_t index,
+                           uint32_t *dim, GError **error)
 {
-    SimUnit *unit = sim_units_get(units, index);
-    const SimParameter *parameter = sim_model_parameter(model, parameter_index);
+    *dim = job->shard_dims == NULL ? 0 : g_array_index(job->shard_dims, uint32_t, index);
     if (parameter->shape.n_dims == 0) {
         g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
                     "%s: FSDP cannot shard a scalar parameter; give it one dimension",
                     parameter->path);
         return false;
     }
+    if (*dim >= parameter->shape.n_dims) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
+                    "%s: expected a shard dimension below %u, found %u", parameter->path,
+                    parameter->shape.n_dims, *dim);
+        return false;
+    }
+    if (*dim > 0 && parameter->shape.dims[*dim] % job->shard_size != 0) {
+        g_set_error(
+            error, SIM_ERROR, SIM_ERROR_RANGE,
+            "%s: FSDP shards dimension %u only where it divides; expected a multiple of the "
+            "%u ranks of a shard group, found %" G_GUINT64_FORMAT,
+            parameter->path, *dim, job->shard_size, parameter->shape.dims[*dim]);
+        return false;
+    }
+    return true;
+}
+
+static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_index,
+                          const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+{
+    SimUnit *unit = sim_units_get(units, index);
+    const SimParameter *parameter = sim_model_parameter(model, parameter_index);
+    uint32_t dim;
+    if (!find_shard_dim(job, parameter, parameter_index, &dim, error))
+        return false;
     bool is_uncast = contains(job->uncast_parameters, parameter_index);
     SimUnitParameter added = {
         .parameter = parameter_index,
-        .shard = sim_shard_compute(&parameter->shape, job->shard_size),
+        .shard_dim = dim,
+        .shard = sim_shard_compute(&parameter->shape, dim, job->shard_size),
         .gather_dtype =
             is_uncast ? job->store_dtype : choose(job->precision.param_dtype, job->store_dtype),
         .is_frozen = parameter->is_frozen,
@@ -85,7 +116,7 @@ static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_in
         .shape = intern_shape(plan, &parameter->shape),
     };
     SimShape stored = parameter->shape;
-    stored.dims[0] = added.shard.shard_rows;
+    stored.dims[dim] = added.shard.shard_rows;
     added.shard_shape = intern_shape(plan, &stored);
     units->owner[parameter_index] = index;
     units->place[parameter_index] = unit->parameters->len;

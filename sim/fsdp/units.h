@@ -23,6 +23,7 @@
 
 typedef struct SimUnitParameter {
     uint32_t parameter; /* in the model */
+    uint32_t shard_dim; /* the dimension that is cut */
     SimShard shard;
     SimDtype gather_dtype; /* in which it is gathered and computed with */
     bool is_frozen;
@@ -56,6 +57,9 @@ typedef struct SimUnits {
 SimUnits *sim_units_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
 void sim_units_free(SimUnits *units);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimUnits, sim_units_free)
+
+/* The whole, padded parameter in the type in which it is gathered. */
+uint64_t sim_units_gathered_bytes(const SimUnitParameter *parameter);
 
 SimUnit *sim_units_get(const SimUnits *units, uint32_t unit);
 uint32_t sim_units_count(const SimUnits *units);

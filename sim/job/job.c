@@ -48,6 +48,7 @@ void sim_job_free(SimJob *job)
     g_array_unref(job->checkpoints);
     g_clear_pointer(&job->ignored_parameters, g_array_unref);
     g_clear_pointer(&job->uncast_parameters, g_array_unref);
+    g_clear_pointer(&job->shard_dims, g_array_unref);
     g_free(job);
 }
 

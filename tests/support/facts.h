@@ -21,15 +21,17 @@
 typedef struct Facts {
     GPtrArray *lines; /* of char * */
     uint64_t live;
+    bool sums_memory; /* no births and deaths: instead live bytes stand at every other line */
     /* the births or deaths that are being summed */
     char *pending; /* all of the line that must be equal; NULL = none */
     char *pending_name;
     uint64_t pending_bytes;
 } Facts;
 
-static inline Facts *facts_new(void)
+static inline Facts *facts_new(bool sums_memory)
 {
     Facts *facts = g_new0(Facts, 1);
+    facts->sums_memory = sums_memory;
     facts->lines = g_ptr_array_new_with_free_func(g_free);
     return facts;
 }
@@ -57,6 +59,10 @@ static inline void facts_flush(Facts *facts)
 static inline void facts_add(Facts *facts, char *line)
 {
     facts_flush(facts);
+    if (facts->sums_memory) {
+        g_autofree char *bare = line;
+        line = g_strdup_printf("%s live=%" G_GUINT64_FORMAT, bare, facts->live);
+    }
     g_ptr_array_add(facts->lines, line);
 }
 
@@ -65,6 +71,10 @@ static inline void facts_add_buffer(Facts *facts, bool is_alloc, const char *cat
                                     const char *unit, const char *dtype, const char *pool,
                                     const char *name, uint64_t bytes)
 {
+    if (facts->sums_memory) {
+        facts->live += is_alloc ? bytes : -bytes;
+        return;
+    }
     g_autofree char *line = g_strdup_printf("%s %s %s %s on %s", is_alloc ? "alloc" : "free",
                                             category, unit, dtype, pool);
     if (facts->pending == NULL || strcmp(facts->pending, line) != 0 ||
@@ -127,7 +137,7 @@ static inline void facts_read_row(Facts *facts, const SimCsv *csv, size_t row,
     }
 }
 
-static inline Facts *facts_read_recording(const char *file, GError **error)
+static inline Facts *facts_read_recording(const char *file, bool sums_memory, GError **error)
 {
     g_autoptr(SimCsv) csv = sim_csv_load(file, NULL, error);
     if (csv == NULL)
@@ -144,7 +154,7 @@ static inline Facts *facts_read_recording(const char *file, GError **error)
         .event = sim_csv_column(csv, "event"),
         .live = sim_csv_column(csv, "live_bytes"),
     };
-    Facts *facts = facts_new();
+    Facts *facts = facts_new(sums_memory);
     for (size_t row = 0; row < sim_csv_rows(csv); row++)
         facts_read_row(facts, csv, row, &columns);
     facts_flush(facts);
@@ -161,8 +171,9 @@ static inline SimStringId *facts_find_reduced(const SimPlan *plan)
     SimStringId *units = g_new0(SimStringId, sim_plan_buffer_count(plan) + 1);
     for (size_t i = 0; i < sim_plan_length(plan); i++) {
         const SimInstruction *row = sim_plan_instruction(plan, i);
+        const char *operator_name = sim_plan_string(plan, row->operator_name);
         if (row->op != SIM_PLAN_KERNEL ||
-            strcmp(sim_plan_string(plan, row->operator_name), "chunk_cat") != 0)
+            (strcmp(operator_name, "chunk_cat") != 0 && strcmp(operator_name, "chunk") != 0))
             continue;
         const SimTouch *touches = sim_plan_touches(plan, row);
         for (uint16_t t = 0; t < row->n_reads; t++)
@@ -247,9 +258,9 @@ static inline void facts_read_event(Facts *facts, const SimPlan *plan, const Sim
               g_strdup_printf("%s %s on %s", verb, event, sim_plan_stream_name(plan, row->stream)));
 }
 
-static inline Facts *facts_read_plan(const SimPlan *plan)
+static inline Facts *facts_read_plan(const SimPlan *plan, bool sums_memory)
 {
-    Facts *facts = facts_new();
+    Facts *facts = facts_new(sums_memory);
     g_autofree SimStringId *units = facts_find_reduced(plan);
     for (size_t i = 0; i < sim_plan_length(plan); i++) {
         const SimInstruction *row = sim_plan_instruction(plan, i);

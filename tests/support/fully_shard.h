@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Jobs written down call by call, as a script would: fully_shard_new, then fully_shard for every
- * call. Freed with fully_shard_free.
+ * call. Freed with sim_job_free.
  */
 #pragma once
 
@@ -9,26 +9,12 @@
 
 #include <glib.h>
 
-static inline void fully_shard_clear_unit(void *data)
-{
-    SimJobUnit *unit = data;
-    g_free(unit->name);
-    g_array_unref(unit->modules);
-    g_clear_pointer(&unit->forward_prefetch, g_array_unref);
-    g_clear_pointer(&unit->backward_prefetch, g_array_unref);
-}
-
 /* bf16 parameters, f32 reduction and storage; a step is forward, backward, step, zero_grad. */
 static inline SimJob *fully_shard_new(uint32_t ranks, uint32_t steps)
 {
-    SimJob *job = g_new0(SimJob, 1);
-    job->ranks = ranks;
-    job->shard_size = ranks;
+    SimJob *job = sim_job_new(ranks);
     job->precision = (SimMixedPrecision){SIM_DTYPE_BF16, SIM_DTYPE_F32};
     job->store_dtype = SIM_DTYPE_F32;
-    job->units = g_array_new(FALSE, TRUE, sizeof(SimJobUnit));
-    g_array_set_clear_func(job->units, fully_shard_clear_unit);
-    job->actions = g_array_new(FALSE, TRUE, sizeof(SimJobAction));
     job->steps = steps;
     job->sequence = 15;
     job->batch = 2;
@@ -84,13 +70,4 @@ static inline void fully_shard_titan(SimJob *job, const SimModel *model, SimResh
     fully_shard_blocks(job, model, reshard);
     fully_shard(job, model, "norm+output", last_reshard);
     fully_shard(job, model, "", reshard);
-}
-
-static inline void fully_shard_free(SimJob *job)
-{
-    g_array_unref(job->units);
-    g_array_unref(job->actions);
-    g_clear_pointer(&job->ignored_parameters, g_array_unref);
-    g_clear_pointer(&job->uncast_parameters, g_array_unref);
-    g_free(job);
 }

@@ -53,7 +53,7 @@ static SimPlan *build(Grouping grouping, SimMixedPrecision precision, uint32_t i
     SimPlan *plan = sim_plan_builder_build(job, model, &options, &error);
     ck_assert_msg(plan != NULL, "%s", error == NULL ? "" : error->message);
     ck_assert_msg(sim_plan_check(plan, &error), "%s", error == NULL ? "" : error->message);
-    fully_shard_free(job);
+    sim_job_free(job);
     return plan;
 }
 

@@ -74,7 +74,7 @@ START_TEST(collectives_are_as_many_as_the_closed_form_says)
                      RESHARDS[_i].backward_gathers);
     ck_assert_int_eq(
         count_collectives(plan, SIM_COLLECTIVE_REDUCE_SCATTER, SIM_PHASE_BACKWARD).count, 7);
-    fully_shard_free(job);
+    sim_job_free(job);
 }
 END_TEST
 
@@ -105,7 +105,7 @@ START_TEST(volumes_of_llama_8b_are_exact)
     ck_assert_uint_eq(
         count_collectives(plan, SIM_COLLECTIVE_REDUCE_SCATTER, SIM_PHASE_BACKWARD).bytes,
         32121044992);
-    fully_shard_free(job);
+    sim_job_free(job);
 }
 END_TEST
 
@@ -139,7 +139,7 @@ START_TEST(optimizer_states_are_of_true_rows)
     ck_assert_uint_eq(count_states(plan, 0), 8 * (4 * 7425 + 7575));
     ck_assert_uint_eq(count_states(plan, 2), 8 * (4 * 7425 + 7575));
     ck_assert_uint_eq(count_states(plan, 3), 8 * (4 * 6825 + 7455));
-    fully_shard_free(job);
+    sim_job_free(job);
 }
 END_TEST
 
@@ -153,7 +153,7 @@ START_TEST(a_rank_without_rows_has_no_moments)
     g_autoptr(SimPlan) plan = build(job, model);
     ck_assert_uint_eq(count_states(plan, 0), 8 * (4 * 7425 + 7575 + 60));
     ck_assert_uint_eq(count_states(plan, 3), 8 * (4 * 6825 + 7455));
-    fully_shard_free(job);
+    sim_job_free(job);
 }
 END_TEST
 
@@ -197,7 +197,7 @@ START_TEST(clipping_takes_what_the_foreach_norm_takes)
     ck_assert_uint_eq(peak - before, 213504);
     ck_assert_uint_eq(count_collectives(plan, SIM_COLLECTIVE_ALL_REDUCE, SIM_PHASE_CLIP).bytes,
                       4 * 291);
-    fully_shard_free(job);
+    sim_job_free(job);
 }
 END_TEST
 

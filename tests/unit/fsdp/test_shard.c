@@ -30,7 +30,7 @@ static const struct {
 START_TEST(rows_are_cut_as_torch_chunk_cuts_them)
 {
     SimShape shape = make_shape(CASES[_i].rows, 7);
-    SimShard shard = sim_shard_compute(&shape, CASES[_i].ranks);
+    SimShard shard = sim_shard_compute(&shape, 0, CASES[_i].ranks);
     ck_assert_uint_eq(shard.shard_rows, CASES[_i].shard_rows);
     ck_assert_uint_eq(shard.shard_elements, 7 * CASES[_i].shard_rows);
     ck_assert_uint_eq(shard.padded_elements, 7 * CASES[_i].padded_rows);
@@ -45,7 +45,7 @@ END_TEST
 START_TEST(ranks_with_other_rows_begin_at_the_breaks)
 {
     SimShape shape = make_shape(CASES[_i].rows, 7);
-    SimShard shard = sim_shard_compute(&shape, CASES[_i].ranks);
+    SimShard shard = sim_shard_compute(&shape, 0, CASES[_i].ranks);
     uint32_t first_partial, first_empty;
     sim_shard_find_breaks(&shard, CASES[_i].ranks, &first_partial, &first_empty);
     ck_assert_uint_eq(first_partial, CASES[_i].first_partial);
@@ -55,6 +55,17 @@ START_TEST(ranks_with_other_rows_begin_at_the_breaks)
         ck_assert_int_eq(rows == shard.shard_rows, rank < first_partial);
         ck_assert_int_eq(rows == 0, rank >= first_empty);
     }
+}
+END_TEST
+
+/* 4,096 x 14,336 in its second dimension by 8: 4,096 x 1,792, nothing is padded. */
+START_TEST(another_dimension_is_cut_where_it_divides)
+{
+    SimShape shape = make_shape(4096, 14336);
+    SimShard shard = sim_shard_compute(&shape, 1, 8);
+    ck_assert_uint_eq(shard.shard_rows, 1792);
+    ck_assert_uint_eq(shard.shard_elements, 4096 * 1792);
+    ck_assert_uint_eq(shard.padded_elements, shard.elements);
 }
 END_TEST
 
@@ -75,7 +86,7 @@ static GArray *compute_classes(SimPlan *plan, uint32_t size, const uint64_t *row
     g_autoptr(GArray) shards = g_array_new(FALSE, FALSE, sizeof(SimShard));
     for (size_t i = 0; i < count; i++) {
         SimShape shape = make_shape(rows[i], 4);
-        SimShard shard = sim_shard_compute(&shape, size);
+        SimShard shard = sim_shard_compute(&shape, 0, size);
         g_array_append_val(shards, shard);
     }
     return sim_rank_classes_compute(plan, size, shards);
@@ -113,6 +124,7 @@ static Suite *make_suite(void)
     TCase *tests = tcase_create("shard");
     tcase_add_loop_test(tests, rows_are_cut_as_torch_chunk_cuts_them, 0, G_N_ELEMENTS(CASES));
     tcase_add_loop_test(tests, ranks_with_other_rows_begin_at_the_breaks, 0, G_N_ELEMENTS(CASES));
+    tcase_add_test(tests, another_dimension_is_cut_where_it_divides);
     tcase_add_test(tests, a_whole_parameter_is_on_every_rank);
     tcase_add_test(tests, ranks_are_one_class_where_all_rows_divide);
     tcase_add_test(tests, classes_are_intervals_between_the_breaks_of_all_parameters);

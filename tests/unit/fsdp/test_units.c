@@ -29,7 +29,7 @@ static void setup_done(Setup *setup)
 {
     sim_units_free(setup->units);
     sim_plan_free(setup->plan);
-    fully_shard_free(setup->job);
+    sim_job_free(setup->job);
     sim_model_free(setup->model);
     g_clear_error(&setup->error);
 }

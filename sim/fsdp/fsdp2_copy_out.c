@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/fsdp2_copy_out.h"
+
+static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
+{
+    return &g_array_index(state->unit->parameters, SimUnitParameter, index);
+}
+
+/* The parameter's pieces before they are put together along SHARD_DIM. */
+static uint32_t alloc_pieces(SimFsdp2Context *context, SimFsdp2State *state,
+                             const SimUnitParameter *parameter)
+{
+    return sim_plan_alloc(
+        context->plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_T, 0),
+        sim_units_gathered_bytes(parameter), SIM_CATEGORY_TEMPORARY, parameter->gather_dtype, 0);
+}
+
+/* U of every parameter, each with its T, if it needs one, right after it. Storages that
+ * set_keep_unsharded_storage has kept are used again. */
+static void alloc_unsharded(SimFsdp2Context *context, SimFsdp2State *state, uint32_t *pieces)
+{
+    bool is_alone = state->all_gather_output == SIM_PLAN_NONE;
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        const SimUnitParameter *parameter = get_parameter(state, i);
+        if (state->parameters[i].unsharded == SIM_PLAN_NONE) {
+            SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_U, parameter->tail)
+                                  : sim_fsdp2_state_same_name(state, SIM_FSDP2_U, parameter->tail);
+            state->parameters[i].unsharded = sim_plan_alloc(
+                context->plan, context->compute, name, sim_units_gathered_bytes(parameter),
+                SIM_CATEGORY_UNSHARDED_PARAMETER, parameter->gather_dtype, parameter->shape);
+        }
+        pieces[i] = parameter->shard_dim > 0 && !is_alone ? alloc_pieces(context, state, parameter)
+                                                          : SIM_PLAN_NONE;
+    }
+}
+
+static void copy(SimFsdp2Context *context, SimFsdp2State *state, const uint32_t *pieces)
+{
+    SimPlan *plan = context->plan;
+    bool is_alone = state->all_gather_output == SIM_PLAN_NONE;
+    SimStringId word = is_alone ? context->words.cast : context->words.copy_out;
+    uint64_t bytes = state->unit->shard_bytes * context->shard_size;
+    uint64_t source = bytes;
+    for (uint32_t i = 0; is_alone && i < state->unit->parameters->len; i++)
+        source += sim_plan_buffer(plan, state->parameters[i].sharded)->bytes -
+                  sim_units_gathered_bytes(get_parameter(state, i));
+    SimInstruction *kernel =
+        sim_plan_kernel(plan, context->compute, word, word, state->unit->gather_dtype);
+    kernel->hbm_bytes = bytes + source;
+    if (is_alone) {
+        for (uint32_t i = 0; i < state->unit->parameters->len; i++)
+            sim_plan_add_read(plan, SIM_TOUCH_WHOLE(state->parameters[i].sharded));
+    } else {
+        kernel->bytes = bytes;
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(state->all_gather_output));
+    }
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++)
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(pieces[i] == SIM_PLAN_NONE
+                                                     ? state->parameters[i].unsharded
+                                                     : pieces[i]));
+}
+
+static void concatenate(SimFsdp2Context *context, SimFsdp2State *state, const uint32_t *pieces)
+{
+    SimPlan *plan = context->plan;
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        if (pieces[i] == SIM_PLAN_NONE)
+            continue;
+        const SimUnitParameter *parameter = get_parameter(state, i);
+        SimStringId arguments =
+            sim_strings_internf(sim_plan_strings(plan), "dim=%u", parameter->shard_dim);
+        SimInstruction *kernel = sim_plan_kernel(plan, context->compute, context->words.cat,
+                                                 context->words.cat, parameter->gather_dtype);
+        kernel->hbm_bytes = 2 * sim_units_gathered_bytes(parameter);
+        kernel->arguments = arguments;
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(pieces[i]));
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(state->parameters[i].unsharded));
+    }
+}
+
+/* The list of temporaries is dropped from its end; the last of them lives on a moment as the loop's
+ * variable. */
+static void drop_pieces(SimFsdp2Context *context, SimFsdp2State *state, const uint32_t *pieces)
+{
+    uint32_t last = SIM_PLAN_NONE;
+    for (uint32_t i = state->unit->parameters->len; i-- > 0;) {
+        if (pieces[i] == SIM_PLAN_NONE)
+            continue;
+        if (last == SIM_PLAN_NONE)
+            last = pieces[i];
+        else
+            sim_plan_free_buffer(context->plan, pieces[i]);
+    }
+    if (last != SIM_PLAN_NONE)
+        sim_plan_free_buffer(context->plan, last);
+}
+
+void sim_fsdp2_copy_out_run(SimFsdp2Context *context, SimFsdp2State *state)
+{
+    g_autofree uint32_t *pieces = g_new(uint32_t, state->unit->parameters->len + 1);
+    alloc_unsharded(context, state, pieces);
+    copy(context, state, pieces);
+    concatenate(context, state, pieces);
+    drop_pieces(context, state, pieces);
+}
