@@ -37,17 +37,20 @@ static uint32_t count_steps(const SimMemorySummary *memory)
     return (uint32_t)(last + 1);
 }
 
-/* "step 1 of 4, backward, layers.31" */
+/* "step 1 of 4, backward, layers.31", as far as the plan says. */
 static void append_moment(GString *text, const SimMoment *moment, uint32_t steps)
 {
+    const char *comma = "";
     if (moment->step >= 0) {
         g_string_append_printf(text, "step %d of %u", moment->step + 1, steps);
+        comma = ", ";
     }
     if (moment->phase[0] != '\0') {
-        g_string_append_printf(text, ", %s", moment->phase);
+        g_string_append_printf(text, "%s%s", comma, moment->phase);
+        comma = ", ";
     }
     if (moment->unit[0] != '\0') {
-        g_string_append_printf(text, ", %s", moment->unit);
+        g_string_append_printf(text, "%s%s", comma, moment->unit);
     }
 }
 
@@ -137,12 +140,16 @@ static void append_time(GString *text, const SimSummary *summary)
     const SimTimeSummary *time = &summary->time;
     const SimTimeSplit *split = &time->split;
     g_autofree char *step = sim_units_print_duration(split->step);
-    g_autofree char *forward = sim_units_print_duration(time->forward);
-    g_autofree char *backward = sim_units_print_duration(time->backward);
-    g_autofree char *optimizer = sim_units_print_duration(time->optimizer);
-    g_string_append_printf(text, "Time of step %d: %s", time->step + 1, step);
-    g_string_append_printf(text, "\n  forward %s, backward %s, optimizer %s\n", forward, backward,
-                           optimizer);
+    if (time->step < 0) {
+        g_string_append_printf(text, "Time: %s\n", step);
+    } else {
+        g_autofree char *forward = sim_units_print_duration(time->forward);
+        g_autofree char *backward = sim_units_print_duration(time->backward);
+        g_autofree char *optimizer = sim_units_print_duration(time->optimizer);
+        g_string_append_printf(text, "Time of step %d: %s\n", time->step + 1, step);
+        g_string_append_printf(text, "  forward %s, backward %s, optimizer %s\n", forward, backward,
+                               optimizer);
+    }
     append_share(text, "  compute", split->compute, split->step);
     append_share(text, ", exposed communication", split->exposed_communication, split->step);
     append_share(text, ",\n  waiting for ranks", split->waiting, split->step);
