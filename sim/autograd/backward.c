@@ -75,13 +75,26 @@ static bool is_view_of_rows(SimOperator operator_)
            operator_ == SIM_OPERATOR_CONV1D_GRAD_INPUT;
 }
 
+/* Temporaries of an expression die, youngest first, when it has been computed. */
+static void drop_temporaries(Running *running)
+{
+    while (running->n_temporaries > 0) {
+        running->n_temporaries--;
+        sim_tensor_unref(&running->autograd->dispatch.pool,
+                         running->temporaries[running->n_temporaries]);
+    }
+}
+
 static void run_step(Running *running, const SimGradientStep *step)
 {
     SimNode *node = running->node;
     SimDispatch *dispatch = &running->autograd->dispatch;
     SimTensor *sources[SIM_OPERATOR_MAX_INPUTS], *results[SIM_OPERATOR_MAX_OUTPUTS];
-    for (uint32_t i = 0; i < step->n_sources; i++)
+    uint32_t n_sources = step->n_sources;
+    for (uint32_t i = 0; i < n_sources; i++)
         sources[i] = find_source(running, step->sources[i]);
+    while (sources[n_sources - 1] == NULL) /* a split into fewer parts */
+        n_sources--;
     SimDispatchPurpose purpose = purpose_of(running);
     /* Results that still have to be summed to the parameter's shape are temporary. */
     bool is_broadcast = step->operator_ == SIM_OPERATOR_MUL || step->operator_ == SIM_OPERATOR_ADD;
@@ -90,7 +103,7 @@ static void run_step(Running *running, const SimGradientStep *step)
             purpose.gradient_of[i] = parameter_of(node, SIM_REFERENCE_INDEX(step->results[i]));
     uint32_t n_results =
         sim_dispatch_run(dispatch, step->operator_, node->attributes, &node->layouts[step->like],
-                         step->n_sources, sources, &purpose, results);
+                         n_sources, sources, &purpose, results);
     g_assert(n_results == step->n_results);
     for (uint32_t i = 0; i < n_results; i++) {
         uint32_t index = SIM_REFERENCE_INDEX(step->results[i]);
@@ -105,6 +118,8 @@ static void run_step(Running *running, const SimGradientStep *step)
             sim_tensor_unref(&dispatch->pool, results[i]);
         }
     }
+    if (SIM_REFERENCE_KIND(step->results[0]) == SIM_REFERENCE_RESULT)
+        drop_temporaries(running);
 }
 
 static bool is_same_shape(const SimShape *a, const SimShape *b)
@@ -160,7 +175,6 @@ static void validate_results(Running *running)
 static void run_formula(Running *running)
 {
     SimNode *node = running->node;
-    SimTensorPool *pool = &running->autograd->dispatch.pool;
     if (node->kind == SIM_NODE_POST_BACKWARD) {
         for (uint32_t i = 0; i < node->n_edges; i++)
             if (node->gradients[i] != NULL)
@@ -171,10 +185,6 @@ static void run_formula(Running *running)
     for (uint32_t i = 0; i < running->formula->n_steps; i++)
         if ((running->formula->steps[i].wanted_by & node->wanted) != 0)
             run_step(running, &running->formula->steps[i]);
-    while (running->n_temporaries > 0) {
-        running->n_temporaries--;
-        sim_tensor_unref(pool, running->temporaries[running->n_temporaries]);
-    }
 }
 
 /* SUM and VALUE, both given away, into one tensor (InputBuffer::add). */

@@ -164,6 +164,11 @@ static void run_events(SimDispatch *dispatch, uint32_t n_inputs, SimTensor *cons
             for (uint32_t j = 0; j < event->number; j++)
                 sim_plan_free_buffer(dispatch->plan, scratch[--depth]);
             break;
+        case SIM_OPERATOR_EVENT_RELEASE_BELOW:
+            depth--;
+            sim_plan_free_buffer(dispatch->plan, scratch[depth - 1]);
+            scratch[depth - 1] = scratch[depth];
+            break;
         case SIM_OPERATOR_EVENT_KERNEL:
             launch(dispatch, &call->kernels[event->number], n_inputs, inputs, results);
             break;
@@ -191,7 +196,7 @@ uint32_t sim_dispatch_run(SimDispatch *dispatch, SimOperator operator_,
         for (uint32_t i = 0; i < call->n_outputs; i++)
             results[i] = sim_tensor_new_view(&dispatch->pool, inputs[0], &call->outputs[i],
                                              call->offsets[i]);
-    else
+    if (!call->is_same && (!call->is_view || call->n_events > 0))
         run_events(dispatch, n_inputs, inputs, purpose, results);
     return call->n_outputs;
 }

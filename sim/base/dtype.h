@@ -17,6 +17,7 @@ typedef enum SimDtype {
     SIM_DTYPE_I64,
     SIM_DTYPE_U8, /* also bool, and an all-gather of mixed types */
     SIM_DTYPE_C64,
+    SIM_DTYPE_I32,
     SIM_DTYPE_COUNT
 } SimDtype;
 

@@ -86,6 +86,34 @@ static const SimGradientStep log_softmax_steps[] = {
 static const SimGradientStep nll_loss_steps[] = {
     STEP(NLL_LOSS_GRAD, 0, 1, (GRAD(0), IN(0), IN(1), OUT(1)), (RESULT(0)))};
 
+/* Efficient attention's random state is released offset first. */
+static const SimGradientStep efficient_steps[] = {STEP(
+    EFFICIENT_ATTENTION_GRAD, 0, 7, (GRAD(0), IN(0), IN(1), IN(2), OUT(0), OUT(1), OUT(3), OUT(2)),
+    (RESULT(0), RESULT(1), RESULT(2)))};
+static const SimGradientStep efficient_bias_steps[] = {
+    STEP(EFFICIENT_ATTENTION_GRAD, 0, 7,
+         (GRAD(0), IN(0), IN(1), IN(2), IN(3), OUT(0), OUT(1), OUT(3), OUT(2)),
+         (RESULT(0), RESULT(1), RESULT(2)))};
+static const SimGradientStep masked_fill_steps[] = {
+    STEP(MASKED_FILL_GRAD, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+static const SimGradientStep bmm_steps[] = {
+    STEP(BMM_GRAD_OTHER, 1, 2, (IN(0), GRAD(0)), (RESULT(1))),
+    STEP(BMM_GRAD_SELF, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+static const SimGradientStep softmax_steps[] = {
+    STEP(SOFTMAX_GRAD, 0, 1, (GRAD(0), OUT(0)), (RESULT(0)))};
+static const SimGradientStep sum_dim_steps[] = {STEP(EXPAND_GRAD, 0, 1, (GRAD(0)), (RESULT(0)))};
+static const SimGradientStep topk_steps[] = {STEP(TOPK_GRAD, 0, 1, (GRAD(0), OUT(1)), (RESULT(0)))};
+/* Input 2 is a copy of what input 0 was: -grad * ((self / other) / other), then grad / other. */
+static const SimGradientStep div_in_place_steps[] = {
+    STEP(DIV, 0, 2, (IN(2), IN(1)), (TMP(0))), STEP(DIV, 0, 2, (TMP(0), IN(1)), (TMP(1))),
+    STEP(NEG, 0, 2, (GRAD(0)), (TMP(2))), STEP(MUL, 0, 2, (TMP(2), TMP(1)), (RESULT(1))),
+    STEP(DIV, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+static const SimGradientStep index_steps[] = {
+    STEP(INDEX_GRAD, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+static const SimGradientStep grouped_mm_steps[] = {
+    STEP(GROUPED_MM_GRAD_WEIGHT, 1, 2, (GRAD(0), IN(0), IN(2)), (RESULT(1))),
+    STEP(GROUPED_MM_GRAD_INPUT, 0, 1, (GRAD(0), IN(1), IN(2)), (RESULT(0)))};
+
 #define FORMULA(name, steps_, ...)                                                                 \
     [SIM_OPERATOR_##name] = {.steps = (steps_),                                                    \
                              .n_steps = G_N_ELEMENTS(steps_),                                      \
@@ -130,6 +158,19 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
     FORMULA(ATTENTION, attention_steps, IN(1), IN(0), IN(2), OUT(1), OUT(0), OUT(2), OUT(3), END),
     FORMULA(LOG_SOFTMAX, log_softmax_steps, OUT(0), END),
     FORMULA(NLL_LOSS, nll_loss_steps, IN(0), IN(1), OUT(1), END),
+    FORMULA(EFFICIENT_ATTENTION, efficient_steps, IN(1), IN(0), IN(2), OUT(1), OUT(0), OUT(3),
+            OUT(2), END),
+    FORMULA(EFFICIENT_ATTENTION_BIAS, efficient_bias_steps, IN(3), IN(1), IN(0), IN(2), OUT(1),
+            OUT(0), OUT(3), OUT(2), END),
+    FORMULA(MASKED_FILL, masked_fill_steps, IN(1), END),
+    FORMULA(BMM, bmm_steps, IN(1), IN(0), END),
+    FORMULA(SOFTMAX, softmax_steps, OUT(0), END),
+    FORMULA(SAFE_SOFTMAX, softmax_steps, OUT(0), END),
+    FORMULA(SUM_DIM, sum_dim_steps, END),
+    FORMULA(TOPK, topk_steps, OUT(1), END),
+    FORMULA(DIV_IN_PLACE, div_in_place_steps, IN(1), IN(2), END),
+    FORMULA(INDEX, index_steps, IN(1), END),
+    FORMULA(GROUPED_MM, grouped_mm_steps, IN(1), IN(2), IN(0), END),
 };
 
 const SimFormula *sim_catalogue_formula(SimOperator operator_)

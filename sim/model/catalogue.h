@@ -6,7 +6,8 @@
  * from it).
  *
  * A formula is a list of steps in the order in which the generated code runs them. Sources and
- * results are references below; temporaries of a formula die in reverse order when all is computed.
+ * results are references below; temporaries die in reverse order when the expression that uses them
+ * has been computed: after the step that makes a result.
  */
 #pragma once
 
@@ -30,7 +31,7 @@ typedef struct SimGradientStep {
     uint8_t n_sources, n_results;
     uint8_t like;      /* the forward's input whose layout the step is given */
     uint8_t wanted_by; /* bit i: run if the gradient of input i is wanted */
-    uint8_t sources[8];
+    uint8_t sources[9];
     uint8_t results[3];
 } SimGradientStep;
 
@@ -38,7 +39,8 @@ typedef struct SimFormula {
     const SimGradientStep *steps;
     uint8_t n_steps;
     uint8_t n_saved;
-    uint8_t saved[8]; /* INPUT and OUTPUT references in the order in which a node releases them */
+    uint8_t saved[9]; /* INPUT and OUTPUT references in the order in which a node releases
+                       * them, then a mark */
 } SimFormula;
 
 /* The formula of OPERATOR; n_steps = 0 for one that has no gradient. */

@@ -53,6 +53,13 @@ void sim_operator_describe_release(SimOperatorCall *call, uint32_t n)
     call->n_scratch -= n;
 }
 
+void sim_operator_describe_release_below(SimOperatorCall *call)
+{
+    g_assert(call->n_scratch >= 2);
+    add_event(call, SIM_OPERATOR_EVENT_RELEASE_BELOW, 0, 0);
+    call->n_scratch--;
+}
+
 SimOperatorKernel *sim_operator_describe_kernel(SimOperatorCall *call, SimOperator name,
                                                 uint32_t reads, uint32_t writes)
 {
@@ -76,7 +83,9 @@ void sim_operator_describe(SimOperatorCall *call)
     call->n_outputs = call->n_kernels = call->n_events = call->n_scratch = 0;
     bool is_known = sim_operator_describe_views(call) || sim_operator_describe_pointwise(call) ||
                     sim_operator_describe_matrix(call) || sim_operator_describe_norm(call) ||
-                    sim_operator_describe_attention(call) || sim_operator_describe_tokens(call);
+                    sim_operator_describe_attention(call) || sim_operator_describe_tokens(call) ||
+                    sim_operator_describe_mask(call) || sim_operator_describe_softmax(call) ||
+                    sim_operator_describe_efficient(call) || sim_operator_describe_experts(call);
     g_assert(is_known);
     if (call->n_scratch > 0)
         sim_operator_describe_release(call, call->n_scratch);

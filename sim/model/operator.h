@@ -78,7 +78,42 @@
     X(LOG_SOFTMAX, "log_softmax")                                                                  \
     X(LOG_SOFTMAX_GRAD, "log_softmax_grad")                                                        \
     X(NLL_LOSS, "nll_loss")                                                                        \
-    X(NLL_LOSS_GRAD, "nll_loss_grad")
+    X(NLL_LOSS_GRAD, "nll_loss_grad")                                                              \
+    X(COMPARE, "compare")                                                                          \
+    X(LOGICAL_AND, "logical_and")                                                                  \
+    X(TRIL, "tril")                                                                                \
+    X(WHERE, "where")                                                                              \
+    X(MASKED_FILL, "masked_fill")                                                                  \
+    X(MASKED_FILL_GRAD, "masked_fill_grad")                                                        \
+    X(RECIPROCAL, "reciprocal")                                                                    \
+    X(EXPONENT, "exponent")                                                                        \
+    X(COPY, "copy")                                                                                \
+    X(BMM, "bmm")                                                                                  \
+    X(BMM_GRAD_SELF, "bmm_grad_self")                                                              \
+    X(BMM_GRAD_OTHER, "bmm_grad_other")                                                            \
+    X(SOFTMAX, "softmax")                                                                          \
+    X(SOFTMAX_GRAD, "softmax_grad")                                                                \
+    X(SAFE_SOFTMAX, "safe_softmax")                                                                \
+    X(EFFICIENT_ATTENTION, "efficient_attention")                                                  \
+    X(EFFICIENT_ATTENTION_BIAS, "efficient_attention_bias")                                        \
+    X(EFFICIENT_ATTENTION_GRAD, "efficient_attention_grad")                                        \
+    X(SUM_DIM, "sum_dim")                                                                          \
+    X(EXPAND_GRAD, "expand_grad")                                                                  \
+    X(TOPK, "topk")                                                                                \
+    X(TOPK_GRAD, "topk_grad")                                                                      \
+    X(DIV, "div")                                                                                  \
+    X(DIV_IN_PLACE, "div_in_place")                                                                \
+    X(FLOOR_DIVIDE, "floor_divide")                                                                \
+    X(SORT, "sort")                                                                                \
+    X(INDEX, "index")                                                                              \
+    X(INDEX_GRAD, "index_grad")                                                                    \
+    X(INDEX_PUT, "index_put")                                                                      \
+    X(EMPTY, "empty")                                                                              \
+    X(HISTC, "histc")                                                                              \
+    X(CUMSUM, "cumsum")                                                                            \
+    X(GROUPED_MM, "grouped_mm")                                                                    \
+    X(GROUPED_MM_GRAD_INPUT, "grouped_mm_grad_input")                                              \
+    X(GROUPED_MM_GRAD_WEIGHT, "grouped_mm_grad_weight")
 
 typedef enum SimOperator {
 #define X(constant, name) SIM_OPERATOR_##constant,
@@ -96,12 +131,13 @@ const char *sim_operator_name(SimOperator operator_);
 
 /* What an operator is given besides tensors; zero where it has no such thing. */
 typedef struct SimAttributes {
-    int64_t dims[SIM_SHAPE_MAX_DIMS]; /* VIEW, ARANGE: shape; TRANSPOSE: the two dimensions */
+    int64_t dims[SIM_SHAPE_MAX_DIMS]; /* VIEW, EXPAND, ARANGE, FILL: shape; TRANSPOSE: the two */
     uint32_t n_dims;
-    uint32_t dim;           /* SLICE, CAT, SPLIT, MEAN: along which */
+    uint32_t dim;           /* SLICE, CAT, SPLIT, MEAN, SUM_DIM: along which */
     uint64_t start, length; /* SLICE: part, length 0 = to the end; SPLIT: length of each; PAD:
-                             * elements added at the end */
-    SimDtype dtype;         /* CAST; NONE = the job's compute dtype */
+                             * elements added at the end; TOPK: how many; HISTC: bins; SUM_DIM:
+                             * length 1 = the dimension stays */
+    SimDtype dtype;         /* CAST, FILL, ARANGE, WHERE, CUMSUM; NONE = the job's compute dtype */
     double scalar;          /* eps, exponent, factor, dropout's p */
 } SimAttributes;
 
@@ -113,7 +149,7 @@ typedef struct SimOperatorSetting {
     SimDtype compute_dtype;      /* what a CAST to NONE means */
 } SimOperatorSetting;
 
-#define SIM_OPERATOR_MAX_INPUTS 8
+#define SIM_OPERATOR_MAX_INPUTS 10
 #define SIM_OPERATOR_MAX_OUTPUTS 5
 #define SIM_OPERATOR_MAX_EVENTS 40
 
@@ -137,7 +173,8 @@ typedef enum SimOperatorEventKind {
     SIM_OPERATOR_EVENT_OUTPUT,  /* allocates output NUMBER */
     SIM_OPERATOR_EVENT_SCRATCH, /* allocates BYTES; scratch is a stack */
     SIM_OPERATOR_EVENT_RELEASE, /* frees the NUMBER scratch buffers allocated last, last first */
-    SIM_OPERATOR_EVENT_KERNEL,  /* launches kernel NUMBER */
+    SIM_OPERATOR_EVENT_RELEASE_BELOW, /* frees the scratch buffer below the one allocated last */
+    SIM_OPERATOR_EVENT_KERNEL,        /* launches kernel NUMBER */
 } SimOperatorEventKind;
 
 typedef struct SimOperatorEvent {
@@ -155,7 +192,8 @@ typedef struct SimOperatorCall {
     const SimAttributes *attributes;
     const SimOperatorSetting *setting;
     /* answered */
-    bool is_view; /* outputs are parts of input 0's storage; no events */
+    bool is_view; /* outputs are parts of input 0's storage; kernels (in place) are the only events
+                   */
     bool is_same; /* output 0 is input 0 itself */
     uint32_t n_outputs, n_kernels, n_events, n_scratch;
     SimLayout outputs[SIM_OPERATOR_MAX_OUTPUTS];

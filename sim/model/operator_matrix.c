@@ -9,7 +9,7 @@
  */
 #include "model/operator_describe.h"
 
-static uint64_t workspace_bytes(const SimOperatorCall *call)
+uint64_t sim_operator_describe_workspace(const SimOperatorCall *call)
 {
     /* Hopper and later 32 MiB, before that the default ":4096:2:16:8" in KiB. */
     return call->setting->compute_capability >= 90 ? UINT64_C(32) << 20
@@ -48,7 +48,8 @@ static void describe_forward(SimOperatorCall *call)
     uint64_t in = weight->dims[is_conv1d ? 0 : 1], out_features = weight->dims[is_conv1d ? 1 : 0];
     SimLayout out = with_last(call->inputs[0], out_features);
     bool has_bias = call->operator_ != SIM_OPERATOR_LINEAR;
-    describe_product(call, &out, has_bias ? CUBLASLT_WORKSPACE_BYTES : workspace_bytes(call),
+    describe_product(call, &out,
+                     has_bias ? CUBLASLT_WORKSPACE_BYTES : sim_operator_describe_workspace(call),
                      out_features, sim_layout_elements(&out) / out_features, in);
 }
 
@@ -59,8 +60,8 @@ static void describe_grad_input(SimOperatorCall *call)
     bool is_conv1d = call->operator_ == SIM_OPERATOR_CONV1D_GRAD_INPUT;
     uint64_t in = weight->dims[is_conv1d ? 0 : 1], out_features = weight->dims[is_conv1d ? 1 : 0];
     SimLayout out = with_last(call->inputs[0], in);
-    describe_product(call, &out, workspace_bytes(call), in, sim_layout_elements(&out) / in,
-                     out_features);
+    describe_product(call, &out, sim_operator_describe_workspace(call), in,
+                     sim_layout_elements(&out) / in, out_features);
 }
 
 /* gradient [.., out], input [.., in] -> as the weight lies. */
@@ -73,8 +74,26 @@ static void describe_grad_weight(SimOperatorCall *call)
     SimShape shape = {.dims = {is_conv1d ? in : out_features, is_conv1d ? out_features : in},
                       .n_dims = 2};
     SimLayout out = sim_layout_contiguous(&shape, gradient->dtype);
-    describe_product(call, &out, workspace_bytes(call), shape.dims[1], shape.dims[0],
-                     sim_layout_elements(gradient) / out_features);
+    describe_product(call, &out, sim_operator_describe_workspace(call), shape.dims[1],
+                     shape.dims[0], sim_layout_elements(gradient) / out_features);
+}
+
+/* [N, m, k] x [N, k, n]; a gradient lies contiguously in the shape of the operand. */
+static void describe_batched(SimOperatorCall *call)
+{
+    const uint64_t *a = call->inputs[0]->shape.dims, *b = call->inputs[1]->shape.dims;
+    SimShape shape = {.dims = {a[0], a[1], b[2]}, .n_dims = 3};
+    uint64_t inner = a[2];
+    if (call->operator_ == SIM_OPERATOR_BMM_GRAD_SELF) {
+        shape.dims[2] = b[1];
+    } else if (call->operator_ == SIM_OPERATOR_BMM_GRAD_OTHER) { /* self, then the gradient */
+        shape.dims[1] = a[2];
+        inner = a[1];
+    }
+    SimLayout out = sim_layout_contiguous(&shape, call->inputs[0]->dtype);
+    describe_product(call, &out, sim_operator_describe_workspace(call), shape.dims[2],
+                     shape.dims[1], inner);
+    call->kernels[0].flops *= shape.dims[0];
 }
 
 bool sim_operator_describe_matrix(SimOperatorCall *call)
@@ -84,6 +103,11 @@ bool sim_operator_describe_matrix(SimOperatorCall *call)
     case SIM_OPERATOR_LINEAR_BIAS:
     case SIM_OPERATOR_CONV1D:
         describe_forward(call);
+        return true;
+    case SIM_OPERATOR_BMM:
+    case SIM_OPERATOR_BMM_GRAD_SELF:
+    case SIM_OPERATOR_BMM_GRAD_OTHER:
+        describe_batched(call);
         return true;
     case SIM_OPERATOR_LINEAR_GRAD_INPUT:
     case SIM_OPERATOR_CONV1D_GRAD_INPUT:

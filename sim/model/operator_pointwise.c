@@ -49,15 +49,17 @@ static void describe_pointwise(SimOperatorCall *call, SimDtype dtype)
     sim_operator_describe_kernel(call, call->operator_, SIM_OPERATOR_ALL, 1);
 }
 
-/* f32 wins over half types, complex over all (c10/core/ScalarType.cpp, promoteTypes). */
-static SimDtype promoted(const SimOperatorCall *call)
+/* f32 wins over half types and integers, half types over integers, complex over all. */
+SimDtype sim_operator_describe_promoted(const SimOperatorCall *call)
 {
     SimDtype dtype = call->inputs[0]->dtype;
     for (uint32_t i = 1; i < call->n_inputs; i++) {
         SimDtype other = call->inputs[i]->dtype;
         if (call->inputs[i]->shape.n_dims == 0)
             continue;
-        if (other == SIM_DTYPE_C64 || (other == SIM_DTYPE_F32 && dtype != SIM_DTYPE_C64))
+        bool is_integer = dtype == SIM_DTYPE_I32 || dtype == SIM_DTYPE_I64;
+        if (other == SIM_DTYPE_C64 || (other == SIM_DTYPE_F32 && dtype != SIM_DTYPE_C64) ||
+            is_integer)
             dtype = other;
     }
     return dtype;
@@ -114,11 +116,15 @@ static void describe_mean_grad(SimOperatorCall *call)
     kernel->hbm_bytes *= 2;
 }
 
+SimDtype sim_operator_describe_dtype(const SimOperatorCall *call)
+{
+    SimDtype dtype = call->attributes->dtype;
+    return dtype == SIM_DTYPE_NONE ? call->setting->compute_dtype : dtype;
+}
+
 static void describe_cast(SimOperatorCall *call)
 {
-    SimDtype dtype = call->like != NULL ? call->like->dtype : call->attributes->dtype;
-    if (dtype == SIM_DTYPE_NONE)
-        dtype = call->setting->compute_dtype;
+    SimDtype dtype = call->like != NULL ? call->like->dtype : sim_operator_describe_dtype(call);
     if (dtype == call->inputs[0]->dtype) {
         call->is_same = true;
         sim_operator_describe_view(call, call->inputs[0], 0);
@@ -137,18 +143,31 @@ static void describe_dropout(SimOperatorCall *call)
     sim_operator_describe_kernel(call, SIM_OPERATOR_DROPOUT, 1, 3);
 }
 
+/* Without dimensions given: one for each token of a sample, I64. */
 static void describe_arange(SimOperatorCall *call)
 {
+    const SimAttributes *attributes = call->attributes;
+    bool is_given = attributes->n_dims > 0;
     SimShape shape = {.dims = {call->setting->sequence}, .n_dims = 1};
-    SimLayout out = sim_layout_contiguous(&shape, SIM_DTYPE_I64);
+    if (is_given)
+        shape = sim_operator_describe_shape(call);
+    SimDtype dtype = attributes->dtype != SIM_DTYPE_NONE ? attributes->dtype : SIM_DTYPE_I64;
+    SimLayout out = sim_layout_contiguous(&shape, dtype);
     sim_operator_describe_output(call, &out);
     sim_operator_describe_kernel(call, SIM_OPERATOR_ARANGE, 0, 1);
 }
 
-/* ones_like(input). */
+/* ones_like(input), or a new tensor of the shape given. */
 static void describe_fill(SimOperatorCall *call)
 {
-    sim_operator_describe_output(call, call->inputs[0]);
+    SimLayout out;
+    if (call->n_inputs > 0) {
+        out = *call->inputs[0];
+    } else {
+        SimShape shape = sim_operator_describe_shape(call);
+        out = sim_layout_contiguous(&shape, sim_operator_describe_dtype(call));
+    }
+    sim_operator_describe_output(call, &out);
     sim_operator_describe_kernel(call, SIM_OPERATOR_FILL, 0, 1);
 }
 
@@ -158,14 +177,17 @@ bool sim_operator_describe_pointwise(SimOperatorCall *call)
     case SIM_OPERATOR_ADD:
     case SIM_OPERATOR_MUL:
     case SIM_OPERATOR_MUL_COMPLEX:
+    case SIM_OPERATOR_DIV:
     case SIM_OPERATOR_SILU_GRAD:
     case SIM_OPERATOR_TANH_GRAD:
     case SIM_OPERATOR_GELU_GRAD:
-        describe_pointwise(call, promoted(call));
+        describe_pointwise(call, sim_operator_describe_promoted(call));
         return true;
     case SIM_OPERATOR_ADD_SCALAR:
     case SIM_OPERATOR_MUL_SCALAR:
     case SIM_OPERATOR_CONJ:
+    case SIM_OPERATOR_RECIPROCAL:
+    case SIM_OPERATOR_FLOOR_DIVIDE:
     case SIM_OPERATOR_NEG:
     case SIM_OPERATOR_POW:
     case SIM_OPERATOR_RSQRT:

@@ -16,15 +16,19 @@ static void describe_embedding(SimOperatorCall *call)
     kernel->hbm_bytes += sim_layout_bytes(&out);
 }
 
-/* Storage of cub::DeviceRadixSort over pairs of 8-byte keys and values (onesweep): a second buffer
- * of both, 256 counters of 8 bytes a pass over 8 key bits, 256 of 4 bytes a tile of 4096 items, and
- * alignment. */
+/* Onesweep: a second buffer of keys and values, 256 counters of 8 bytes a pass over 8 key bits, 256
+ * of 4 bytes a tile of 4096 items, and alignment. */
+uint64_t sim_operator_describe_sort_bytes(uint64_t items, uint64_t bits)
+{
+    return 16 * items + (bits + 7) / 8 * 2048 + (items + 4095) / 4096 * 1024 + 511;
+}
+
 static uint64_t sort_bytes(uint64_t tokens, uint64_t vocabulary)
 {
     uint64_t bits = 1;
     while (vocabulary >> bits > 0)
         bits++;
-    return 16 * tokens + (bits + 7) / 8 * 2048 + (tokens + 4095) / 4096 * 1024 + 511;
+    return sim_operator_describe_sort_bytes(tokens, bits);
 }
 
 /* Up to 3072 tokens one kernel adds rows into the zeroed gradient; above, indices are sorted and

@@ -11,7 +11,7 @@ static void describe_copy(SimOperatorCall *call, const SimLayout *layout)
     sim_operator_describe_kernel(call, SIM_OPERATOR_CLONE, 1, 1);
 }
 
-static SimShape resolve_shape(const SimOperatorCall *call)
+SimShape sim_operator_describe_shape(const SimOperatorCall *call)
 {
     const SimAttributes *attributes = call->attributes;
     SimShape shape = {.n_dims = attributes->n_dims};
@@ -28,7 +28,7 @@ static SimShape resolve_shape(const SimOperatorCall *call)
                                                   : (uint64_t)dim;
         known *= shape.dims[i];
     }
-    if (rest != UINT32_MAX)
+    if (rest != UINT32_MAX && known > 0)
         shape.dims[rest] = sim_layout_elements(call->inputs[0]) / known;
     return shape;
 }
@@ -36,7 +36,7 @@ static SimShape resolve_shape(const SimOperatorCall *call)
 /* torch.reshape: a view where the layout allows it, else a contiguous copy. */
 static void describe_reshape(SimOperatorCall *call)
 {
-    SimShape shape = call->like != NULL ? call->like->shape : resolve_shape(call);
+    SimShape shape = call->like != NULL ? call->like->shape : sim_operator_describe_shape(call);
     g_assert(sim_shape_elements(&shape) == sim_layout_elements(call->inputs[0]));
     SimLayout view;
     if (sim_layout_reshape(call->inputs[0], &shape, &view)) {
@@ -152,8 +152,21 @@ static void describe_clone(SimOperatorCall *call)
 
 static void describe_expand(SimOperatorCall *call)
 {
-    SimShape shape = resolve_shape(call);
+    SimShape shape = sim_operator_describe_shape(call);
     SimLayout out = sim_layout_expand(call->inputs[0], &shape);
+    sim_operator_describe_view(call, &out, 0);
+}
+
+/* A gradient that a sum over one dimension gives back to each of its elements. */
+static void describe_expand_grad(SimOperatorCall *call)
+{
+    SimLayout out = {.shape = call->like->shape, .dtype = call->inputs[0]->dtype};
+    bool is_kept = call->inputs[0]->shape.n_dims == out.shape.n_dims;
+    for (uint32_t i = 0, j = 0; i < out.shape.n_dims; i++) {
+        bool is_summed = i == call->attributes->dim;
+        out.strides[i] = is_summed ? 0 : call->inputs[0]->strides[j];
+        j += !is_summed || is_kept;
+    }
     sim_operator_describe_view(call, &out, 0);
 }
 
@@ -185,6 +198,9 @@ bool sim_operator_describe_views(SimOperatorCall *call)
         return true;
     case SIM_OPERATOR_EXPAND:
         describe_expand(call);
+        return true;
+    case SIM_OPERATOR_EXPAND_GRAD:
+        describe_expand_grad(call);
         return true;
     case SIM_OPERATOR_SPLIT:
         describe_split(call);
