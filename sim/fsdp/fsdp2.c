@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp2.h"
 
-#include "fsdp/adamw.h"
 #include "fsdp/fsdp2_backward.h"
 #include "fsdp/fsdp2_context.h"
 #include "fsdp/fsdp2_forward.h"
 #include "fsdp/fsdp2_unshard.h"
 #include "fsdp/gradient_clip.h"
 #include "fsdp/ignored_parameters.h"
+#include "fsdp/optimizer.h"
 #include "fsdp/units.h"
 
 struct SimFsdp2 {
     SimUnits *units;
     SimFsdp2Context *context;
-    SimAdamw *adamw;
+    SimOptimizer *optimizer;
     SimGradientClip *clip;
     SimIgnoredParameters *ignored;
 };
@@ -27,7 +27,8 @@ SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan,
     if (context == NULL)
         return NULL;
     SimFsdp2 *fsdp = g_new0(SimFsdp2, 1);
-    fsdp->adamw = sim_adamw_new(plan, model->parameters->len, context->shard_size);
+    fsdp->optimizer =
+        sim_optimizer_new(plan, job->optimizer, model->parameters->len, context->shard_size);
     fsdp->clip = sim_gradient_clip_new(plan, context->shard_group, context->shard_size);
     fsdp->ignored = sim_ignored_parameters_new(job, model, plan);
     fsdp->context = g_steal_pointer(&context);
@@ -39,7 +40,7 @@ void sim_fsdp2_free(SimFsdp2 *fsdp)
 {
     if (fsdp == NULL)
         return;
-    sim_adamw_free(fsdp->adamw);
+    sim_optimizer_free(fsdp->optimizer);
     sim_gradient_clip_free(fsdp->clip);
     sim_ignored_parameters_free(fsdp->ignored);
     sim_fsdp2_context_free(fsdp->context);
@@ -276,7 +277,7 @@ void sim_fsdp2_clip(SimFsdp2 *fsdp)
 void sim_fsdp2_step(SimFsdp2 *fsdp)
 {
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
-    sim_adamw_step(fsdp->adamw, tensors);
+    sim_optimizer_step(fsdp->optimizer, tensors);
     SimFsdp2Context *context = fsdp->context;
     if (!context->job->has_post_optim_event)
         return;
