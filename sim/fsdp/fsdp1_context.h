@@ -32,23 +32,23 @@ typedef struct SimFsdp1Context {
     uint32_t compute, pre_unshard, unshard, post_backward, all_reduce; /* streams */
     uint32_t shard_group, replicate_group;                             /* or NONE */
     uint32_t shard_size;
-    bool is_sharded;           /* not NO_SHARD */
-    bool is_hybrid;            /* all-reduce between replicas, on a stream of its own */
-    bool frees_after_forward;  /* FULL_SHARD, HYBRID_SHARD */
-    SimDtype compute_dtype;    /* in which parameters are gathered and used */
-    SimDtype reduce_dtype;     /* in which gradients are reduced */
-    double before, after;      /* what gradients are divided by, before and after the reduction */
+    bool is_sharded;          /* not NO_SHARD */
+    bool is_hybrid;           /* all-reduce between replicas, on a stream of its own */
+    bool frees_after_forward; /* FULL_SHARD, HYBRID_SHARD */
+    SimDtype compute_dtype;   /* in which parameters are gathered and used */
+    SimDtype reduce_dtype;    /* in which gradients are reduced */
+    double before, after;     /* what gradients are divided by, before and after the reduction */
 
-    GQueue free_events;        /* of event + 1: the rate limiter's, oldest first */
-    GArray *pre_forward_order; /* of uint32_t: units, of the first iteration */
+    GArray *free_events;        /* of uint32_t, events: the rate limiter's, oldest first */
+    GArray *pre_forward_order;  /* of uint32_t: units, of the first iteration */
     GArray *post_forward_order; /* of uint32_t: units, of this one */
-    uint32_t iteration;        /* backwards so far */
-    uint64_t sequence;         /* counts up as autograd nodes are made */
-    bool is_initialized;       /* lazily, by the first forward */
-    bool flows_gradient;       /* in this forward a trained parameter has been used */
-    bool synchronizes;         /* not inside no_sync() */
-    bool is_callback_queued;   /* the final callback of this backward */
-    uint32_t frozen_unit;      /* whose reshard waits for the next pre-backward, or MODEL_NONE */
+    uint32_t iteration;         /* backwards so far */
+    uint64_t sequence;          /* counts up as autograd nodes are made */
+    bool is_initialized;        /* lazily, by the first forward */
+    bool flows_gradient;        /* in this forward a trained parameter has been used */
+    bool synchronizes;          /* not inside no_sync() */
+    bool is_callback_queued;    /* the final callback of this backward */
+    uint32_t frozen_unit;       /* whose reshard waits for the next pre-backward, or MODEL_NONE */
 } SimFsdp1Context;
 
 /* Makes streams, communicators and states. Errors RANGE: the shard size does not divide the ranks;

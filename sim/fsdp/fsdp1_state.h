@@ -61,7 +61,7 @@ typedef struct SimFsdp1State {
     bool is_zeroed;               /* zero_grad has dropped the parameters' own `.grad` */
 
     SimFsdp1Training training_state;
-    bool is_in_use;     /* the flat parameter is the unsharded one */
+    bool is_in_use;      /* the flat parameter is the unsharded one */
     bool is_left_in_use; /* after forward the parameters still are parts of it */
     bool is_prefetched;
     bool needs_pre_forward_unshard;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/plan_builder.h"
 
-#include "fsdp/fsdp2.h"
+#include "fsdp/schedule.h"
 
 typedef struct Script {
     SimPlan *plan;
-    SimFsdp2 *fsdp;
+    SimSchedule *schedule;
     SimAutograd *autograd;
     GArray *losses; /* of uint32_t: microbatches whose loss a variable still holds after backward */
     uint32_t evaluation; /* a microbatch number that no training forward has */
@@ -28,7 +28,7 @@ static void run_forward(Script *script, uint32_t microbatch)
 static void run_backward(Script *script, uint32_t first, uint32_t count)
 {
     sim_autograd_backward_sum(script->autograd, first, count);
-    sim_fsdp2_finish_backward(script->fsdp);
+    sim_schedule_finish_backward(script->schedule);
     for (uint32_t microbatch = first; microbatch < first + count; microbatch++)
         g_array_append_val(script->losses, microbatch);
 }
@@ -75,22 +75,22 @@ static void run_action(Script *script, const SimJobAction *action)
         run_backward(script, action->microbatch, MAX(action->summed, 1));
         break;
     case SIM_ACTION_CLIP:
-        sim_fsdp2_clip(script->fsdp);
+        sim_schedule_clip(script->schedule);
         break;
     case SIM_ACTION_OPTIMIZER:
-        sim_fsdp2_step(script->fsdp);
+        sim_schedule_step(script->schedule);
         break;
     case SIM_ACTION_ZERO_GRAD:
-        sim_fsdp2_zero_grad(script->fsdp, action->value);
+        sim_schedule_zero_grad(script->schedule, action->value);
         break;
     case SIM_ACTION_SET:
-        sim_fsdp2_set_flag(script->fsdp, action->unit, action->flag, action->value);
+        sim_schedule_set_flag(script->schedule, action->unit, action->flag, action->value);
         break;
     case SIM_ACTION_RESHARD:
-        sim_fsdp2_reshard(script->fsdp, action->unit);
+        sim_schedule_reshard(script->schedule, action->unit);
         break;
     case SIM_ACTION_UNSHARD:
-        sim_fsdp2_unshard(script->fsdp, action->unit);
+        sim_schedule_unshard(script->schedule, action->unit);
         break;
     case SIM_ACTION_EVALUATE:
         evaluate(script);
@@ -131,22 +131,22 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
                                 const SimAutogradOptions *options, GError **error)
 {
     g_autoptr(SimPlan) plan = sim_plan_new(job->ranks);
-    g_autoptr(SimFsdp2) fsdp = sim_fsdp2_new(job, model, plan, error);
-    if (fsdp == NULL)
+    g_autoptr(SimSchedule) schedule = sim_schedule_new(job, model, plan, error);
+    if (schedule == NULL)
         return NULL;
-    SimAutogradHooks hooks = sim_fsdp2_hooks(fsdp);
-    g_autofree SimDtype *dtypes = sim_fsdp2_parameter_dtypes(fsdp);
+    SimAutogradHooks hooks = sim_schedule_hooks(schedule);
+    g_autofree SimDtype *dtypes = sim_schedule_parameter_dtypes(schedule);
     SimAutogradOptions completed = *options;
     completed.parameter_dtypes = dtypes;
     g_autofree SimAutogradCheckpoint *checkpoints = find_checkpoints(job, model);
     completed.checkpoints = checkpoints;
     g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, &completed, &hooks);
     sim_plan_context(plan)->phase = SIM_PHASE_INIT;
-    sim_fsdp2_start(fsdp);
+    sim_schedule_start(schedule);
     sim_autograd_start(autograd);
     Script script = {
         .plan = plan,
-        .fsdp = fsdp,
+        .schedule = schedule,
         .autograd = autograd,
         .losses = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
     };

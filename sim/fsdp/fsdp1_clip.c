@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fsdp/fsdp1_clip.h"
+
+#include "fsdp/optimizer_tensor.h"
+
+#define NORM_BYTES UINT64_C(4)
+
+struct SimFsdp1Clip {
+    SimFsdp1Slices *slices; /* borrowed, as the next */
+    SimFsdp1Context *context;
+    uint32_t zero;  /* _zero_scalar, or NONE */
+    int32_t serial; /* of temporaries */
+};
+
+SimFsdp1Clip *sim_fsdp1_clip_new(SimFsdp1Slices *slices)
+{
+    SimFsdp1Clip *clip = g_new0(SimFsdp1Clip, 1);
+    clip->slices = slices;
+    clip->context = slices->context;
+    clip->zero = SIM_PLAN_NONE;
+    return clip;
+}
+
+void sim_fsdp1_clip_free(SimFsdp1Clip *clip)
+{
+    g_free(clip);
+}
+
+static uint32_t alloc(SimFsdp1Clip *clip, const char *what, uint64_t bytes)
+{
+    SimStringId stem = sim_strings_internf(sim_plan_strings(clip->context->plan), "clip:%s", what);
+    return sim_plan_alloc(clip->context->plan, clip->context->compute,
+                          (SimName){.stem = stem, .serial = clip->serial++}, bytes,
+                          SIM_CATEGORY_TEMPORARY, SIM_DTYPE_F32, 0);
+}
+
+static SimInstruction *launch(SimFsdp1Clip *clip, const char *what)
+{
+    SimStringId word = sim_strings_intern(sim_plan_strings(clip->context->plan), what);
+    return sim_plan_kernel(clip->context->plan, clip->context->compute, word, word, SIM_DTYPE_F32);
+}
+
+/* A kernel of one number, from FROM, which it frees, to a new buffer. */
+static uint32_t launch_small(SimFsdp1Clip *clip, const char *what, uint32_t from)
+{
+    SimPlan *plan = clip->context->plan;
+    uint32_t to = alloc(clip, what, NORM_BYTES);
+    launch(clip, what)->hbm_bytes = sim_plan_buffer(plan, from)->bytes + NORM_BYTES;
+    sim_plan_add_read(plan, SIM_TOUCH_WHOLE(from));
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(to));
+    sim_plan_free_buffer(plan, from);
+    return to;
+}
+
+static SimTouch touch_gradient(const SimOptimizerTensor *tensor)
+{
+    return (SimTouch){.buffer = tensor->gradient,
+                      .offset = tensor->gradient_offset,
+                      .bytes = tensor->shard.elements * sim_dtype_bytes(tensor->dtype)};
+}
+
+static uint32_t launch_norm(SimFsdp1Clip *clip, const SimOptimizerTensor *tensor)
+{
+    SimTouch gradient = touch_gradient(tensor);
+    uint32_t norm = alloc(clip, "norm", NORM_BYTES);
+    launch(clip, "norm")->hbm_bytes = gradient.bytes + NORM_BYTES;
+    sim_plan_add_read(clip->context->plan, gradient);
+    sim_plan_add_write(clip->context->plan, SIM_TOUCH_WHOLE(norm));
+    return norm;
+}
+
+/* _get_grad_norm of the ranks of one class, its square into TOTAL. */
+static void compute_local(SimFsdp1Clip *clip, const GArray *tensors, uint32_t total)
+{
+    SimPlan *plan = clip->context->plan;
+    g_autofree uint32_t *norms = g_new(uint32_t, tensors->len + 1);
+    for (uint32_t i = 0; i < tensors->len; i++)
+        norms[i] = launch_norm(clip, &g_array_index(tensors, SimOptimizerTensor, i));
+    uint32_t stacked = alloc(clip, "stack", NORM_BYTES * MAX(tensors->len, 1));
+    launch(clip, "stack")->hbm_bytes = 2 * NORM_BYTES * tensors->len;
+    for (uint32_t i = 0; i < tensors->len; i++)
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(norms[i]));
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(stacked));
+    for (uint32_t i = 0; i < tensors->len; i++)
+        sim_plan_free_buffer(plan, norms[i]);
+    uint32_t local = launch_small(clip, "vector_norm", stacked);
+    launch(clip, "pow")->hbm_bytes = 2 * NORM_BYTES;
+    sim_plan_add_read(plan, SIM_TOUCH_WHOLE(local));
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(total));
+    sim_plan_free_buffer(plan, local);
+}
+
+static void all_reduce(SimFsdp1Clip *clip, uint32_t total)
+{
+    SimFsdp1Context *context = clip->context;
+    sim_plan_collective(context->plan, context->compute, context->words.all_reduce,
+                        SIM_COLLECTIVE_ALL_REDUCE, context->shard_group, NORM_BYTES, SIM_DTYPE_F32)
+        ->arguments = context->words.sum;
+    sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(total));
+    sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(total));
+}
+
+static void scale(SimFsdp1Clip *clip, const GArray *tensors, uint32_t coefficient)
+{
+    for (uint32_t i = 0; i < tensors->len; i++) {
+        SimTouch gradient = touch_gradient(&g_array_index(tensors, SimOptimizerTensor, i));
+        launch(clip, "scale")->hbm_bytes = 2 * gradient.bytes;
+        sim_plan_add_read(clip->context->plan, gradient);
+        sim_plan_add_read(clip->context->plan, SIM_TOUCH_WHOLE(coefficient));
+        sim_plan_add_write(clip->context->plan, gradient);
+    }
+}
+
+void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
+{
+    static const char *const STEPS[] = {"sqrt", "add", "reciprocal", "mul", "clamp"};
+    SimPlanContext *plan_context = sim_plan_context(clip->context->plan);
+    const GArray *classes = clip->slices->classes;
+    if (clip->zero == SIM_PLAN_NONE)
+        clip->zero = alloc(clip, "zero", NORM_BYTES);
+    g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
+    uint32_t value = alloc(clip, "total", NORM_BYTES);
+    for (uint32_t c = 0; c < classes->len; c++) {
+        const SimFsdp1Class *class = &g_array_index(classes, SimFsdp1Class, c);
+        g_ptr_array_add(tensors, sim_fsdp1_slices_collect(clip->slices, class));
+        plan_context->rank_set = class->rank_set;
+        compute_local(clip, g_ptr_array_index(tensors, c), value);
+    }
+    plan_context->rank_set = 0;
+    all_reduce(clip, value);
+    for (size_t i = 0; i < G_N_ELEMENTS(STEPS); i++)
+        value = launch_small(clip, STEPS[i], value);
+    for (uint32_t c = 0; c < classes->len; c++) {
+        plan_context->rank_set = g_array_index(classes, SimFsdp1Class, c).rank_set;
+        scale(clip, g_ptr_array_index(tensors, c), value);
+    }
+    plan_context->rank_set = 0;
+    sim_plan_free_buffer(clip->context->plan, value);
+}
