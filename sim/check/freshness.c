@@ -223,15 +223,27 @@ static void write_shard(SimFreshness *freshness, uint32_t index, uint32_t shard)
     freshness->has_write = true;
 }
 
+/* True if the reads hold weights and nothing else: then what they are copied to does too. */
+static bool reads_weights_only(const SimFreshness *freshness, const SimByteRange *spans, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        SimCategory category = category_of(freshness, spans[i].buffer);
+        if (category != SIM_CATEGORY_PARAMETER_SHARD && !holds_copies(category) &&
+            (category != SIM_CATEGORY_TEMPORARY || freshness->origin[spans[i].buffer] == 0))
+            return false;
+    }
+    return n > 0;
+}
+
 void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimByteRange *spans,
                        uint32_t n_reads, uint32_t n_writes)
 {
-    bool has_copy = false;
+    bool has_copy = false, is_copy = reads_weights_only(freshness, spans, n_reads);
     for (uint32_t i = 0; i < n_reads; i++)
         check_use(freshness, index, spans[i].buffer);
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
         SimCategory category = category_of(freshness, spans[i].buffer);
-        has_copy |= holds_copies(category) || category == SIM_CATEGORY_TEMPORARY;
+        has_copy |= holds_copies(category) || (is_copy && category == SIM_CATEGORY_TEMPORARY);
     }
     uint32_t origin = has_copy ? origin_of_reads(freshness, index, spans, n_reads) : 0;
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
@@ -242,7 +254,7 @@ void sim_freshness_run(SimFreshness *freshness, uint32_t index, const SimByteRan
             write_shard(freshness, index, buffer);
             continue;
         }
-        if (!holds_copies(category) && category != SIM_CATEGORY_TEMPORARY)
+        if (!holds_copies(category) && !(is_copy && category == SIM_CATEGORY_TEMPORARY))
             continue;
         bool is_whole = spans[i].begin == 0 && spans[i].end == bytes;
         uint32_t held = freshness->origin[buffer];

@@ -34,6 +34,8 @@ struct SimGradientFlow {
     SimFindings *findings;
     uint32_t *held;        /* by buffer: its set */
     bool *is_reduced;      /* by buffer: reduced since its last write */
+    uint32_t *written_at;  /* by buffer: last row that writes it, plus 1 */
+    uint32_t *read_at;     /* by buffer: last row that reads it, plus 1 */
     GArray *sets;          /* of Set */
     GArray *contributions; /* of Contribution */
     GArray *scratch;       /* of Contribution */
@@ -61,6 +63,8 @@ SimGradientFlow *sim_gradient_flow_new(const SimRankView *view, SimFindings *fin
     size_t n = MAX(sim_plan_buffer_count(flow->plan), 1);
     flow->held = g_new0(uint32_t, n);
     flow->is_reduced = g_new0(bool, n);
+    flow->written_at = g_new0(uint32_t, n);
+    flow->read_at = g_new0(uint32_t, n);
     flow->sets = g_array_new(FALSE, TRUE, sizeof(Set));
     g_array_set_size(flow->sets, 1);
     flow->contributions = g_array_new(FALSE, FALSE, sizeof(Contribution));
@@ -79,6 +83,8 @@ void sim_gradient_flow_free(SimGradientFlow *flow)
         return;
     g_free(flow->held);
     g_free(flow->is_reduced);
+    g_free(flow->written_at);
+    g_free(flow->read_at);
     g_array_unref(flow->sets);
     g_array_unref(flow->contributions);
     g_array_unref(flow->scratch);
@@ -143,12 +149,15 @@ static void merge_held(SimGradientFlow *flow, uint32_t set)
         merge(flow->scratch, g_array_index(flow->contributions, Contribution, s.first + i));
 }
 
-static uint32_t new_set(SimGradientFlow *flow)
+/* What scratch holds, scaled. */
+static uint32_t new_set(SimGradientFlow *flow, double scale)
 {
     if (flow->scratch->len == 0)
         return 0;
     Set set = {.first = flow->contributions->len, .n = flow->scratch->len};
     g_array_append_vals(flow->contributions, flow->scratch->data, flow->scratch->len);
+    for (uint32_t i = 0; i < set.n; i++)
+        g_array_index(flow->contributions, Contribution, set.first + i).scale *= scale;
     g_array_append_val(flow->sets, set);
     return flow->sets->len - 1;
 }
@@ -358,25 +367,31 @@ static bool is_source(const SimGradientFlow *flow, const SimInstruction *row,
     return true;
 }
 
-static void write_gradient(SimGradientFlow *flow, const SimInstruction *row,
-                           const SimByteRange *spans, uint32_t n_reads, SimByteRange written)
+/* Row INDEX writes WRITTEN; scratch holds what its other reads bring. A kernel that works in place
+ * on many buffers at once leaves each with its own. */
+static void write_gradient(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
+                           uint32_t n_reads, SimByteRange written, double scale)
 {
+    const SimInstruction *row = sim_plan_instruction(flow->plan, index);
     uint32_t buffer = written.buffer;
-    uint64_t bytes = sim_plan_buffer(flow->plan, buffer)->bytes;
+    bool is_in_place = row->op != SIM_PLAN_COLLECTIVE && flow->read_at[buffer] == index + 1;
+    bool is_new = is_source(flow, row, spans, n_reads, buffer);
+    if (is_new)
+        note_produced(flow, row);
+    flow->is_reduced[buffer] = false;
+    if (is_in_place && !is_new && flow->scratch->len == 0 && scale == 1.0)
+        return;
     guint n_gathered = flow->scratch->len;
-    bool is_whole = written.begin == 0 && written.end == bytes;
-    if (!is_whole)
+    bool is_whole = written.begin == 0 && written.end == sim_plan_buffer(flow->plan, buffer)->bytes;
+    if (is_in_place || !is_whole)
         merge_held(flow, flow->held[buffer]);
-    if (is_source(flow, row, spans, n_reads, buffer)) {
+    if (is_new)
         merge(flow->scratch, (Contribution){.unit = row->unit,
                                             .step = row->step,
                                             .microbatch = row->microbatch,
                                             .reached = 1,
                                             .scale = 1.0});
-        note_produced(flow, row);
-    }
-    flow->held[buffer] = new_set(flow);
-    flow->is_reduced[buffer] = false;
+    flow->held[buffer] = new_set(flow, scale);
     g_array_set_size(flow->scratch, n_gathered);
 }
 
@@ -398,15 +413,19 @@ void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteR
     }
     if (!has_write)
         return;
-    for (uint32_t i = 0; i < n_reads; i++)
-        merge_held(flow, flow->held[spans[i].buffer]);
-    if (row->op == SIM_PLAN_COLLECTIVE && row->collective != SIM_COLLECTIVE_ALL_GATHER &&
+    bool is_collective = row->op == SIM_PLAN_COLLECTIVE;
+    for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
+        flow->written_at[spans[i].buffer] = index + 1;
+    for (uint32_t i = 0; i < n_reads; i++) {
+        flow->read_at[spans[i].buffer] = index + 1;
+        if (is_collective || flow->written_at[spans[i].buffer] != index + 1)
+            merge_held(flow, flow->held[spans[i].buffer]);
+    }
+    if (is_collective && row->collective != SIM_COLLECTIVE_ALL_GATHER &&
         row->collective != SIM_COLLECTIVE_BROADCAST && n_reads > 0)
         reduce(flow, index, row, spans, n_reads);
     double scale = row->op == SIM_PLAN_KERNEL ? kernel_scale(flow, row) : 1.0;
-    for (guint i = 0; i < flow->scratch->len; i++)
-        g_array_index(flow->scratch, Contribution, i).scale *= scale;
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
         if (holds_gradients(sim_plan_buffer(flow->plan, spans[i].buffer)->category, row))
-            write_gradient(flow, row, spans, n_reads, spans[i]);
+            write_gradient(flow, index, spans, n_reads, spans[i], scale);
 }
