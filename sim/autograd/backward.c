@@ -85,6 +85,18 @@ static void drop_temporaries(Running *running)
     }
 }
 
+/* The scalar of a backward operator, which is not always the forward's: x^p has p x^(p-1),
+ * 1/sqrt(x) has -0.5 y^3. */
+static SimAttributes attributes_of(const SimNode *node, SimOperator operator_)
+{
+    SimAttributes attributes = node->attributes != NULL ? *node->attributes : (SimAttributes){0};
+    if (node->operator_ == SIM_OPERATOR_POW && operator_ == SIM_OPERATOR_POW)
+        attributes.scalar -= 1;
+    else if (node->operator_ == SIM_OPERATOR_RSQRT)
+        attributes.scalar = operator_ == SIM_OPERATOR_POW ? 3 : -0.5;
+    return attributes;
+}
+
 static void run_step(Running *running, const SimGradientStep *step)
 {
     SimNode *node = running->node;
@@ -101,8 +113,9 @@ static void run_step(Running *running, const SimGradientStep *step)
     for (uint32_t i = 0; i < step->n_results && !is_broadcast; i++)
         if (SIM_REFERENCE_KIND(step->results[i]) == SIM_REFERENCE_RESULT)
             purpose.gradient_of[i] = parameter_of(node, SIM_REFERENCE_INDEX(step->results[i]));
+    SimAttributes attributes = attributes_of(node, step->operator_);
     uint32_t n_results =
-        sim_dispatch_run(dispatch, step->operator_, node->attributes, &node->layouts[step->like],
+        sim_dispatch_run(dispatch, step->operator_, &attributes, &node->layouts[step->like],
                          n_sources, sources, &purpose, results);
     g_assert(n_results == step->n_results);
     for (uint32_t i = 0; i < n_results; i++) {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "autograd/dispatch.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #define COMPUTE 0 /* stream */
 
 void sim_dispatch_init(SimDispatch *dispatch, const SimModel *model, SimPlan *plan,
@@ -20,7 +17,7 @@ void sim_dispatch_init(SimDispatch *dispatch, const SimModel *model, SimPlan *pl
                     .compute_dtype = options->compute_dtype},
         .gradient_stems = g_new0(SimStringId, model->parameters->len),
         .shapes = g_new0(SimDispatchShape, SIM_DISPATCH_CACHE),
-        .figures = g_new0(SimDispatchFigures, SIM_DISPATCH_CACHE),
+        .texts = sim_kernel_text_new(),
     };
     sim_tensor_pool_init(&dispatch->pool, plan);
     SimStrings *strings = sim_plan_strings(plan);
@@ -34,7 +31,7 @@ void sim_dispatch_done(SimDispatch *dispatch)
     sim_tensor_pool_done(&dispatch->pool);
     g_free(dispatch->gradient_stems);
     g_free(dispatch->shapes);
-    g_free(dispatch->figures);
+    sim_kernel_text_free(dispatch->texts);
 }
 
 static SimStringId shape_text(SimDispatch *dispatch, const SimShape *shape)
@@ -51,29 +48,6 @@ static SimStringId shape_text(SimDispatch *dispatch, const SimShape *shape)
         entry->shape = *shape;
         entry->text = sim_strings_intern(sim_plan_strings(dispatch->plan), text);
     }
-    return entry->text;
-}
-
-static SimStringId figures_text(SimDispatch *dispatch, const SimOperatorKernel *kernel)
-{
-    if (kernel->figures_kind == SIM_FIGURES_NONE)
-        return 0;
-    const uint64_t *f = kernel->figures;
-    uint64_t hash = ((f[0] * 31 + f[1]) * 31 + f[2]) * 31 + f[3] + kernel->figures_kind;
-    SimDispatchFigures *entry = &dispatch->figures[(hash ^ hash >> 8) % SIM_DISPATCH_CACHE];
-    if (entry->kind == kernel->figures_kind &&
-        memcmp(entry->figures, f, sizeof entry->figures) == 0)
-        return entry->text;
-    SimStrings *strings = sim_plan_strings(dispatch->plan);
-    entry->kind = kernel->figures_kind;
-    memcpy(entry->figures, f, sizeof entry->figures);
-    entry->text = kernel->figures_kind == SIM_FIGURES_MATRIX
-                      ? sim_strings_internf(strings, "m=%" PRIu64 " n=%" PRIu64 " k=%" PRIu64, f[0],
-                                            f[1], f[2])
-                      : sim_strings_internf(strings,
-                                            "heads=%" PRIu64 " seq=%" PRIu64 " head_dim=%" PRIu64
-                                            " causal=%" PRIu64,
-                                            f[0], f[1], f[2], f[3]);
     return entry->text;
 }
 
@@ -122,21 +96,55 @@ static SimTouch touch_of(const SimDispatch *dispatch, const SimTensor *tensor)
     return touch;
 }
 
+static void add_operand(SimDispatch *dispatch, SimKernelTextKey *key, bool is_write,
+                        const SimTensor *tensor)
+{
+    SimTouch touch = touch_of(dispatch, tensor);
+    sim_kernel_text_push(key, is_write, &tensor->layout, touch.bytes == 0 ? tensor->offset : 0);
+    if (is_write)
+        sim_plan_add_write(dispatch->plan, touch);
+    else
+        sim_plan_add_read(dispatch->plan, touch);
+}
+
+/* Scratch is bytes; the operator knows how it uses them. */
+static void add_scratch(SimDispatch *dispatch, SimKernelTextKey *key, bool is_write,
+                        const uint32_t *scratch, uint32_t used)
+{
+    for (uint32_t i = 0; used >> i != 0; i++) {
+        if ((used >> i & 1) == 0)
+            continue;
+        SimShape shape = {.dims = {sim_plan_buffer(dispatch->plan, scratch[i])->bytes},
+                          .n_dims = 1};
+        SimLayout layout = sim_layout_contiguous(&shape, SIM_DTYPE_U8);
+        sim_kernel_text_push(key, is_write, &layout, 0);
+        if (is_write)
+            sim_plan_add_write(dispatch->plan, SIM_TOUCH_WHOLE(scratch[i]));
+        else
+            sim_plan_add_read(dispatch->plan, SIM_TOUCH_WHOLE(scratch[i]));
+    }
+}
+
 static void launch(SimDispatch *dispatch, const SimOperatorKernel *kernel, uint32_t n_inputs,
-                   SimTensor *const *inputs, SimTensor *const *results)
+                   SimTensor *const *inputs, SimTensor *const *results, const uint32_t *scratch)
 {
     SimStringId name = dispatch->operator_names[kernel->name];
     SimDtype dtype = n_inputs > 0 ? inputs[0]->layout.dtype : results[0]->layout.dtype;
     SimInstruction *row = sim_plan_kernel(dispatch->plan, COMPUTE, name, name, dtype);
     row->flops = kernel->flops;
     row->hbm_bytes = kernel->hbm_bytes;
-    row->arguments = figures_text(dispatch, kernel);
+    SimKernelTextKey key;
+    sim_kernel_text_start(&key, kernel, &dispatch->call);
     for (uint32_t i = 0; i < n_inputs; i++)
         if ((kernel->reads >> i & 1) != 0)
-            sim_plan_add_read(dispatch->plan, touch_of(dispatch, inputs[i]));
+            add_operand(dispatch, &key, false, inputs[i]);
+    add_scratch(dispatch, &key, false, scratch, kernel->scratch_reads);
     for (uint32_t i = 0; i < dispatch->call.n_outputs; i++)
         if ((kernel->writes >> i & 1) != 0)
-            sim_plan_add_write(dispatch->plan, touch_of(dispatch, results[i]));
+            add_operand(dispatch, &key, true, results[i]);
+    add_scratch(dispatch, &key, true, scratch, kernel->scratch_writes);
+    sim_plan_last(dispatch->plan)->arguments =
+        sim_kernel_text_intern(dispatch->texts, sim_plan_strings(dispatch->plan), &key);
 }
 
 /* The host code of an operator that is no view, event by event. */
@@ -170,7 +178,7 @@ static void run_events(SimDispatch *dispatch, uint32_t n_inputs, SimTensor *cons
             scratch[depth - 1] = scratch[depth];
             break;
         case SIM_OPERATOR_EVENT_KERNEL:
-            launch(dispatch, &call->kernels[event->number], n_inputs, inputs, results);
+            launch(dispatch, &call->kernels[event->number], n_inputs, inputs, results, scratch);
             break;
         }
     }
@@ -201,22 +209,36 @@ uint32_t sim_dispatch_run(SimDispatch *dispatch, SimOperator operator_,
     return call->n_outputs;
 }
 
+/* One of the two kernels below, which are no operator call. */
+static SimInstruction *launch_alone(SimDispatch *dispatch, SimOperator operator_, SimDtype dtype,
+                                    SimKernelTextKey *key)
+{
+    SimStringId name = dispatch->operator_names[operator_];
+    SimOperatorKernel kernel = {.name = operator_};
+    SimOperatorCall call = {.operator_ = operator_};
+    sim_kernel_text_start(key, &kernel, &call);
+    return sim_plan_kernel(dispatch->plan, COMPUTE, name, name, dtype);
+}
+
 void sim_dispatch_add_in_place(SimDispatch *dispatch, SimTensor *target, SimTensor *value)
 {
-    SimStringId name = dispatch->operator_names[SIM_OPERATOR_ADD];
-    SimInstruction *row =
-        sim_plan_kernel(dispatch->plan, COMPUTE, name, name, target->layout.dtype);
-    row->hbm_bytes = 2 * sim_layout_bytes(&target->layout) + sim_layout_bytes(&value->layout);
-    sim_plan_add_read(dispatch->plan, touch_of(dispatch, target));
-    sim_plan_add_read(dispatch->plan, touch_of(dispatch, value));
-    sim_plan_add_write(dispatch->plan, touch_of(dispatch, target));
+    SimKernelTextKey key;
+    launch_alone(dispatch, SIM_OPERATOR_ADD, target->layout.dtype, &key)->hbm_bytes =
+        2 * sim_layout_bytes(&target->layout) + sim_layout_bytes(&value->layout);
+    add_operand(dispatch, &key, false, target);
+    add_operand(dispatch, &key, false, value);
+    add_operand(dispatch, &key, true, target);
+    sim_plan_last(dispatch->plan)->arguments =
+        sim_kernel_text_intern(dispatch->texts, sim_plan_strings(dispatch->plan), &key);
 }
 
 void sim_dispatch_copy(SimDispatch *dispatch, SimTensor *target, SimTensor *value)
 {
-    SimStringId name = dispatch->operator_names[SIM_OPERATOR_CLONE];
-    SimInstruction *row = sim_plan_kernel(dispatch->plan, COMPUTE, name, name, value->layout.dtype);
-    row->hbm_bytes = sim_layout_bytes(&target->layout) + sim_layout_bytes(&value->layout);
-    sim_plan_add_read(dispatch->plan, touch_of(dispatch, value));
-    sim_plan_add_write(dispatch->plan, touch_of(dispatch, target));
+    SimKernelTextKey key;
+    launch_alone(dispatch, SIM_OPERATOR_CLONE, value->layout.dtype, &key)->hbm_bytes =
+        sim_layout_bytes(&target->layout) + sim_layout_bytes(&value->layout);
+    add_operand(dispatch, &key, false, value);
+    add_operand(dispatch, &key, true, target);
+    sim_plan_last(dispatch->plan)->arguments =
+        sim_kernel_text_intern(dispatch->texts, sim_plan_strings(dispatch->plan), &key);
 }

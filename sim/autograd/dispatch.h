@@ -6,6 +6,7 @@
 #pragma once
 
 #include "autograd/autograd.h"
+#include "autograd/kernel_text.h"
 #include "autograd/tensor.h"
 #include "model/operator.h"
 
@@ -22,12 +23,6 @@ typedef struct SimDispatchShape {
     SimStringId text;
 } SimDispatchShape;
 
-typedef struct SimDispatchFigures {
-    SimFiguresKind kind;
-    uint64_t figures[4];
-    SimStringId text;
-} SimDispatchFigures;
-
 #define SIM_DISPATCH_CACHE 256
 
 typedef struct SimDispatch {
@@ -41,9 +36,8 @@ typedef struct SimDispatch {
     SimStringId operator_names[SIM_OPERATOR_COUNT];
     SimStringId scratch_stem;
     SimStringId *gradient_stems; /* by parameter; 0 = not yet made */
-    /* texts made once a shape, not once a row; direct-mapped */
-    SimDispatchShape *shapes;
-    SimDispatchFigures *figures;
+    SimDispatchShape *shapes;    /* texts made once a shape, not once a row; direct-mapped */
+    SimKernelTexts *texts;       /* of `arguments` */
 } SimDispatch;
 
 void sim_dispatch_init(SimDispatch *dispatch, const SimModel *model, SimPlan *plan,

@@ -167,6 +167,7 @@ typedef struct SimOperatorKernel {
     uint64_t flops;         /* multiply-add = 2; attention: of the full square */
     uint64_t hbm_bytes;     /* read + written, each tensor once */
     uint32_t reads, writes; /* bit i = input i, output i */
+    uint32_t scratch_reads, scratch_writes; /* bit i = the scratch buffer allocated i-th */
 } SimOperatorKernel;
 
 typedef enum SimOperatorEventKind {

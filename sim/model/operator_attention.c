@@ -84,17 +84,23 @@ static void describe_backward(SimOperatorCall *call)
     SimOperatorKernel *prepare =
         sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD_PREPARE, 0x11, 0);
     prepare->hbm_bytes += 4 * sim_layout_elements(query); /* zeroes the f32 query gradient */
+    prepare->scratch_writes = 3;
     /* Without dropout nobody writes the seed, or reads it. */
     uint32_t reads = call->attributes->scalar > 0 ? 0x7f : 0x3f;
     SimOperatorKernel *main_kernel =
-        sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD, reads, is_grouped ? 1 : 7);
+        sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD, reads, is_grouped ? 0 : 6);
+    main_kernel->hbm_bytes += sim_layout_bytes(query);
+    main_kernel->scratch_reads = 3;
+    main_kernel->scratch_writes = is_grouped ? 0xe : 2;
     set_figures(main_kernel, query, key, 5);
     SimOperatorKernel *convert =
         sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION_GRAD_CONVERT, 0, 1);
     convert->hbm_bytes += 4 * sim_layout_elements(query);
+    convert->scratch_reads = 2;
     for (uint32_t i = 1; is_grouped && i <= 2; i++) {
         SimOperatorKernel *sum = sim_operator_describe_kernel(call, SIM_OPERATOR_SUM, 0, 1U << i);
         sum->hbm_bytes += expanded;
+        sum->scratch_reads = 2U << i;
     }
 }
 
