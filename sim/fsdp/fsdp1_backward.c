@@ -118,7 +118,6 @@ static void catch_up(SimFsdp1Context *context, SimFsdp1State *state)
 {
     if (state->is_in_use || state->is_left_in_use)
         sim_fsdp1_unshard_reshard(context, state, frees_in_backward(context), context->compute);
-    state->is_left_in_use = false;
 }
 
 static void finalize(SimFsdp1Context *context, SimFsdp1State *state)

@@ -200,5 +200,6 @@ void sim_fsdp1_unshard_reshard(SimFsdp1Context *context, SimFsdp1State *state, b
     if (!context->is_sharded)
         free_low_precision_shard(context, state, stream);
     state->is_in_use = false;
+    state->is_left_in_use = false;
     state->is_prefetched = false;
 }
