@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "autograd/autograd.h"
 
+#include <inttypes.h>
+
 #include "autograd/autograd_private.h"
 
 static SimLayout parameter_layout(const SimParameter *parameter, SimDtype dtype)
@@ -83,6 +85,26 @@ static SimLayout buffer_layout(const SimModelBuffer *buffer, const SimOperatorSe
     return sim_layout_contiguous(&shape, buffer->dtype);
 }
 
+/* Says what the buffer holds: token ids below the vocabulary (drawn anew in each microbatch),
+ * frequencies base^(-2i/d) or their table of rotations by position. The base is the usual one,
+ * whatever the config says: values change neither memory nor time. */
+static void fill_buffer(SimAutograd *autograd, const SimTensor *tensor,
+                        const SimModelBuffer *buffer)
+{
+    SimPlan *plan = autograd->plan;
+    SimStrings *strings = sim_plan_strings(plan);
+    SimStringId word = autograd->dispatch.operator_names[SIM_OPERATOR_FILL];
+    SimStringId arguments =
+        buffer->is_input ? sim_strings_internf(strings, "seed=0 name=%s below=%" PRIu64,
+                                               buffer->name, autograd->model->figures.vocabulary)
+        : buffer->dtype == SIM_DTYPE_C64 ? sim_strings_intern(strings, "rotations=10000")
+                                         : sim_strings_intern(strings, "frequencies=10000");
+    SimInstruction *kernel = sim_plan_kernel(plan, 0, word, word, buffer->dtype);
+    kernel->arguments = arguments;
+    kernel->hbm_bytes = tensor->storage->bytes;
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(tensor->storage->buffer));
+}
+
 void sim_autograd_start(SimAutograd *autograd)
 {
     SimStrings *strings = sim_plan_strings(autograd->plan);
@@ -90,10 +112,11 @@ void sim_autograd_start(SimAutograd *autograd)
         const SimModelBuffer *buffer = &g_array_index(autograd->model->buffers, SimModelBuffer, i);
         SimLayout layout = buffer_layout(buffer, &autograd->dispatch.setting);
         SimName name = {.stem = sim_strings_intern(strings, buffer->name), .serial = -1};
-        g_ptr_array_add(
-            autograd->buffers,
+        SimTensor *tensor =
             sim_dispatch_allocate(&autograd->dispatch, &layout, name,
-                                  buffer->is_input ? SIM_CATEGORY_INPUT : SIM_CATEGORY_BUFFER));
+                                  buffer->is_input ? SIM_CATEGORY_INPUT : SIM_CATEGORY_BUFFER);
+        fill_buffer(autograd, tensor, buffer);
+        g_ptr_array_add(autograd->buffers, tensor);
     }
 }
 
@@ -103,8 +126,10 @@ void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_
     g_assert(autograd->buffers->len == autograd->model->buffers->len && graph->loss == NULL);
     autograd->graph = with_grad ? graph : NULL;
     SimTensor *ids = g_ptr_array_index(autograd->buffers, 0);
-    SimTensor *results[2];
+    SimTensor *results[SIM_OPERATOR_MAX_OUTPUTS];
     sim_autograd_call_module(autograd, 0, 1, &ids, results);
+    if (sim_model_module(autograd->model, 0)->forward->n_results == 2)
+        sim_tensor_unref(&autograd->dispatch.pool, results[1]);
     if (autograd->model->loss != NULL) {
         SimTensor *logits = results[0];
         sim_autograd_run_program(autograd, 0, autograd->model->loss, &logits, results);

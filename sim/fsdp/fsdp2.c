@@ -151,19 +151,27 @@ static void fill_shard(SimFsdp2Context *context, uint32_t buffer, const SimParam
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(buffer));
 }
 
+static void alloc_shard(SimFsdp2Context *context, SimFsdp2State *state, uint32_t place,
+                        SimName name)
+{
+    const SimUnitParameter *parameter =
+        &g_array_index(state->unit->parameters, SimUnitParameter, place);
+    SimDtype stored = context->job->store_dtype;
+    state->parameters[place].sharded =
+        sim_plan_alloc(context->plan, context->compute, name,
+                       parameter->shard.shard_elements * sim_dtype_bytes(stored),
+                       SIM_CATEGORY_PARAMETER_SHARD, stored, parameter->shard_shape);
+}
+
 static void start_unit(SimFsdp2Context *context, SimFsdp2State *state)
 {
     const GArray *parameters = state->unit->parameters;
     sim_fsdp2_context_enter(context, state->index);
     for (uint32_t i = 0; i < parameters->len; i++) {
-        const SimUnitParameter *parameter = &g_array_index(parameters, SimUnitParameter, i);
-        SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_P, parameter->tail)
-                              : sim_fsdp2_state_same_name(state, SIM_FSDP2_P, parameter->tail);
-        SimDtype stored = context->job->store_dtype;
-        state->parameters[i].sharded =
-            sim_plan_alloc(context->plan, context->compute, name,
-                           parameter->shard.shard_elements * sim_dtype_bytes(stored),
-                           SIM_CATEGORY_PARAMETER_SHARD, stored, parameter->shard_shape);
+        SimStringId tail = g_array_index(parameters, SimUnitParameter, i).tail;
+        alloc_shard(context, state, i,
+                    i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_P, tail)
+                           : sim_fsdp2_state_same_name(state, SIM_FSDP2_P, tail));
     }
     for (uint32_t i = 0; i < parameters->len; i++)
         fill_shard(context, state->parameters[i].sharded,
@@ -171,10 +179,32 @@ static void start_unit(SimFsdp2Context *context, SimFsdp2State *state)
                                        g_array_index(parameters, SimUnitParameter, i).parameter));
 }
 
+/* to_empty gives each name of a tied parameter a tensor of its own; tying them again keeps the last
+ * one. */
+static void tie_again(SimFsdp2 *fsdp, uint32_t parameter)
+{
+    SimFsdp2Context *context = fsdp->context;
+    uint32_t holder = sim_model_parameter(context->model, parameter)->tied_to;
+    if (holder == SIM_MODEL_NONE || fsdp->units->owner[holder] == SIM_MODEL_NONE)
+        return;
+    SimFsdp2State *state = &context->states[fsdp->units->owner[holder]];
+    uint32_t place = fsdp->units->place[holder];
+    uint32_t old = state->parameters[place].sharded;
+    SimStringId tail = g_array_index(state->unit->parameters, SimUnitParameter, place).tail;
+    sim_fsdp2_context_enter(context, state->index);
+    alloc_shard(context, state, place, sim_fsdp2_state_name(state, SIM_FSDP2_P, tail));
+    sim_plan_free_buffer(context->plan, old);
+    fill_shard(context, state->parameters[place].sharded,
+               sim_model_parameter(context->model, holder));
+}
+
 void sim_fsdp2_start(SimFsdp2 *fsdp)
 {
     for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
         start_unit(fsdp->context, &fsdp->context->states[fsdp->units->traversal[u]]);
+    for (uint32_t p = 0;
+         fsdp->context->job->is_built_on_meta && p < fsdp->context->model->parameters->len; p++)
+        tie_again(fsdp, p);
     sim_fsdp2_context_enter(fsdp->context, SIM_MODEL_NONE);
     sim_ignored_parameters_start(fsdp->ignored);
 }

@@ -398,6 +398,7 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
     job->store_dtype = (SimDtype)settings->store_dtype;
     job->optimizer = (SimJobOptimizer)settings->optimizer;
     job->steps = settings->steps > 0 ? (uint32_t)settings->steps : SIM_JOB_MOST_STEPS;
+    job->is_built_on_meta = true;
     job->sequence = (uint64_t)settings->sequence;
     job->batch = (uint64_t)settings->batch;
     add_checkpoints(job, settings, model);

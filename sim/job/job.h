@@ -129,7 +129,9 @@ typedef struct SimJob {
     SimJobOptimizer optimizer;
     uint32_t steps;
     uint64_t sequence, batch;
-    bool has_replicate_mesh;               /* a mesh (replicate, shard), even of one replica */
+    bool is_built_on_meta;   /* wrapped on the meta device, then to_empty: each name of a tied
+                              * parameter gets a tensor before they are tied again */
+    bool has_replicate_mesh; /* a mesh (replicate, shard), even of one replica */
     uint32_t reduce_scatter_input_buffers; /* set_reduce_scatter_max_input_buffers; 0 = 1 */
     bool has_reduce_scatter_group;         /* set_separate_reduce_scatter_group */
     bool reduces_unused_parameters;        /* set_reduce_scatter_unused_params */

@@ -56,6 +56,7 @@ void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint
     SimSlot hidden = sim_program_bind(p, sim_forward_module(p, decoder, 0));
     SimSlot logits = sim_program_bind(p, sim_forward_module(p, model->head, hidden));
     SimSlot loss = sim_program_bind(p, write_loss(p, logits, 0, config->vocabulary));
-    sim_program_finish(p, 1, &loss);
+    SimSlot output[] = {loss, logits}; /* CausalLMOutput, of which the script takes the loss */
+    sim_program_finish(p, 2, output);
     sim_module_tree_set_forward(model, 0, p);
 }

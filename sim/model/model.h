@@ -60,7 +60,7 @@ typedef struct SimModel {
     GArray *buffers;     /* of SimModelBuffer; 0 = the token ids, which are the labels too */
     GPtrArray *programs; /* owns every forward; equal blocks share one */
     SimProgram *loss;    /* from the root's result to the scalar, outside the tree; NULL: the root's
-                          * result is the scalar */
+                          * first result is the scalar */
     uint64_t config_parameters; /* the published total: a tied head counts once */
     /* embedding, blocks in order, last norm, head: paths for default wrapping */
     uint32_t embedding, norm, head; /* module indices, or SIM_MODEL_NONE */

@@ -95,8 +95,20 @@ void sim_memory_run_free(SimMemoryRun *run)
     g_free(run);
 }
 
+/* A script that measures itself gives back what building the model left in the cache, as torchtitan
+ * does (tools/utils.py, device_memory_monitor: empty_cache before the first step). */
+static void give_back(SimMemoryRun *run)
+{
+    const GArray *phases = run->program->phases;
+    if (run->phase < phases->len &&
+        g_array_index(phases, SimPhaseRange, run->phase).phase == SIM_PHASE_INIT) {
+        sim_allocator_empty_cache(run->allocator);
+    }
+}
+
 static void end_phase(SimMemoryRun *run)
 {
+    give_back(run);
     const SimPoolStatistics *now = statistics(run);
     SimMemoryPeaks peaks = {now->allocated_bytes.peak, now->active_bytes.peak,
                             now->reserved_bytes.peak};
