@@ -92,6 +92,10 @@ void sim_autograd_start(SimAutograd *autograd);
  * no hook token is asked for). The graph of MICROBATCH is kept until its backward. */
 void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_grad);
 
+/* The model's forward alone under no_grad, without a loss; its result is dropped at once. Hooks run,
+ * their tokens are not used. */
+void sim_autograd_evaluate(SimAutograd *autograd);
+
 /* backward() of MICROBATCH's loss: consumes its graph. The caller runs what PyTorch queues as final
  * callback afterwards. */
 void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch);

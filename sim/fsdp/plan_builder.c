@@ -8,7 +8,6 @@ typedef struct Script {
     SimSchedule *schedule;
     SimAutograd *autograd;
     GArray *losses; /* of uint32_t: microbatches whose loss a variable still holds after backward */
-    uint32_t evaluation; /* a microbatch number that no training forward has */
 } Script;
 
 static void drop_losses(Script *script)
@@ -21,6 +20,9 @@ static void drop_losses(Script *script)
 /* `loss = ...` rebinds the script's variable: an older loss dies when the new one exists. */
 static void run_forward(Script *script, uint32_t microbatch)
 {
+    for (uint32_t i = script->losses->len; i-- > 0;) /* the same one, of a step without zero_grad */
+        if (g_array_index(script->losses, uint32_t, i) == microbatch)
+            drop_losses(script);
     sim_autograd_forward(script->autograd, microbatch, true);
     drop_losses(script);
 }
@@ -33,10 +35,11 @@ static void run_backward(Script *script, uint32_t first, uint32_t count)
         g_array_append_val(script->losses, microbatch);
 }
 
-static void evaluate(Script *script)
+/* The training loop forgets a step's losses where it clears the gradients. */
+static void zero_grad(Script *script, bool keeps)
 {
-    sim_autograd_forward(script->autograd, script->evaluation, false);
-    sim_autograd_drop_loss(script->autograd, script->evaluation);
+    sim_schedule_zero_grad(script->schedule, keeps);
+    drop_losses(script);
 }
 
 static SimPhase get_phase(SimJobActionKind kind)
@@ -81,7 +84,7 @@ static void run_action(Script *script, const SimJobAction *action)
         sim_schedule_step(script->schedule);
         break;
     case SIM_ACTION_ZERO_GRAD:
-        sim_schedule_zero_grad(script->schedule, action->value);
+        zero_grad(script, action->value);
         break;
     case SIM_ACTION_SET:
         sim_schedule_set_flag(script->schedule, action->unit, action->flag, action->value);
@@ -93,22 +96,17 @@ static void run_action(Script *script, const SimJobAction *action)
         sim_schedule_unshard(script->schedule, action->unit);
         break;
     case SIM_ACTION_EVALUATE:
-        evaluate(script);
+        sim_autograd_evaluate(script->autograd);
         break;
     }
 }
 
 static void run_steps(Script *script, const SimJob *job)
 {
-    for (uint32_t i = 0; i < job->actions->len; i++) {
-        uint32_t microbatch = g_array_index(job->actions, SimJobAction, i).microbatch;
-        script->evaluation = MAX(script->evaluation, microbatch + 1);
-    }
     for (uint32_t step = 0; step < job->steps; step++) {
         sim_plan_context(script->plan)->step = (int32_t)step;
         for (uint32_t i = 0; i < job->actions->len; i++)
             run_action(script, &g_array_index(job->actions, SimJobAction, i));
-        drop_losses(script);
     }
 }
 
