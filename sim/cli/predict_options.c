@@ -21,8 +21,8 @@ static const char description[] =
     "hangs, 2 wrong usage, 3 bad input.\n\n"
     "Example: fsdpsim predict llama-3.1-8b --gpus 8 --seq 8192 --memory memory.csv\n";
 
-/* The options of one group of settings; arg_data point into VALUES. */
-static GArray *make_entries(const char *group, char **values)
+/* The options of one group of settings; arg_data point into OPTIONS. */
+static GArray *make_entries(const char *group, SimPredictOptions *options)
 {
     GArray *entries = g_array_new(TRUE, TRUE, sizeof(GOptionEntry));
     for (size_t i = 0; i < sim_settings_count(); i++) {
@@ -31,10 +31,14 @@ static GArray *make_entries(const char *group, char **values)
             GOptionEntry entry = {
                 .long_name = info->name,
                 .arg = G_OPTION_ARG_FILENAME,
-                .arg_data = &values[i],
+                .arg_data = &options->settings[i],
                 .description = info->help,
                 .arg_description = info->argument,
             };
+            if (info->may_repeat) {
+                entry.arg = G_OPTION_ARG_FILENAME_ARRAY;
+                entry.arg_data = &options->repeated[i];
+            }
             g_array_append_val(entries, entry);
         }
     }
@@ -42,7 +46,7 @@ static GArray *make_entries(const char *group, char **values)
 }
 
 /* One group of help for each group of settings, in the table's order. */
-static void add_setting_groups(GOptionContext *context, char **values)
+static void add_setting_groups(GOptionContext *context, SimPredictOptions *options)
 {
     const char *before = NULL;
     for (size_t i = 0; i < sim_settings_count(); i++) {
@@ -50,12 +54,12 @@ static void add_setting_groups(GOptionContext *context, char **values)
         if (g_strcmp0(group, before) == 0) {
             continue;
         }
-        g_autoptr(GArray) entries = make_entries(group, values);
+        g_autoptr(GArray) entries = make_entries(group, options);
         g_autofree char *title = g_strdup_printf("%s:", group);
         title[0] = g_ascii_toupper(title[0]);
-        GOptionGroup *options = g_option_group_new(group, title, title, NULL, NULL);
-        g_option_group_add_entries(options, (const GOptionEntry *)(void *)entries->data);
-        g_option_context_add_group(context, options);
+        GOptionGroup *entry_group = g_option_group_new(group, title, title, NULL, NULL);
+        g_option_group_add_entries(entry_group, (const GOptionEntry *)(void *)entries->data);
+        g_option_context_add_group(context, entry_group);
         before = group;
     }
 }
@@ -150,7 +154,8 @@ static char *check_combination(const SimPredictOptions *options, int n_rest)
     }
     for (size_t i = 0; i < sim_settings_count() && options->from_plan != NULL; i++) {
         const char *name = sim_settings_info(i)->name;
-        if (options->settings[i] != NULL && !sim_plan_source_allows(name)) {
+        bool is_given = options->settings[i] != NULL || options->repeated[i] != NULL;
+        if (is_given && !sim_plan_source_allows(name)) {
             return g_strdup_printf("--%s cannot be combined with --from-plan: a plan is finished "
                                    "but for --cluster, --allocator, --hbm",
                                    name);
@@ -163,13 +168,14 @@ bool sim_predict_options_parse(SimPredictOptions *options, int argc, char **argv
 {
     gboolean help = FALSE;
     g_autoptr(GError) error = NULL;
-    *options = (SimPredictOptions){.settings = g_new0(char *, sim_settings_count())};
+    *options = (SimPredictOptions){.settings = g_new0(char *, sim_settings_count()),
+                                   .repeated = g_new0(char **, sim_settings_count())};
     g_autoptr(GOptionContext) context = g_option_context_new("MODEL");
     g_option_context_set_help_enabled(context, FALSE);
     g_option_context_set_summary(context, "Predicts memory, time and communication of a job.");
     g_option_context_set_description(context, description);
     add_main_entries(context, options, &help);
-    add_setting_groups(context, options->settings);
+    add_setting_groups(context, options);
     add_output_group(context, options->outputs);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
         *message = explain(error);
@@ -195,11 +201,13 @@ void sim_predict_options_done(SimPredictOptions *options)
 {
     for (size_t i = 0; i < sim_settings_count(); i++) {
         g_free(options->settings[i]);
+        g_strfreev(options->repeated[i]);
     }
     for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
         g_free(options->outputs[i]);
     }
     g_free(options->settings);
+    g_free(options->repeated);
     g_free(options->config);
     g_free(options->from_plan);
     g_free(options->model);
@@ -215,6 +223,12 @@ bool sim_predict_options_apply(const SimPredictOptions *options, SimSettings *se
         if (options->settings[i] != NULL &&
             !sim_settings_set(settings, name, options->settings[i], where, error)) {
             return false;
+        }
+        char **uses = options->repeated[i];
+        for (; uses != NULL && *uses != NULL; uses++) {
+            if (!sim_settings_set(settings, name, *uses, where, error)) {
+                return false;
+            }
         }
     }
     return true;

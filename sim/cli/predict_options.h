@@ -26,6 +26,7 @@ typedef struct SimPredictOptions {
     char *config;
     char *outputs[SIM_OUTPUT_COUNT]; /* files, "-" = standard output; NULL = not wanted */
     char **settings;                 /* [sim_settings_count()] as given; NULL = not given */
+    char ***repeated;                /* the same of settings that may repeat: all uses */
 } SimPredictOptions;
 
 /* Reads the argument vector. False and MESSAGE (owned by the caller) if the command is called in a

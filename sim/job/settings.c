@@ -65,8 +65,8 @@ static bool check_ranks(const char *text, GError **error);
     }
 #define LIST(name_, group_, field_, argument_, check_, help_)                                      \
     {                                                                                              \
-        .info = {name_, group_, argument_, help_}, .type = TYPE_LIST, .offset = FIELD(field_),     \
-        .check = check_                                                                            \
+        .info = {name_, group_, argument_, help_, true}, .type = TYPE_LIST,                        \
+        .offset = FIELD(field_), .check = check_                                                   \
     }
 
 #define JOB "job"
@@ -82,6 +82,7 @@ static const Setting settings_table[] = {
     INTEGER("seq", JOB, sequence, "N", NULL, 1, INT64_C(1) << 32, "tokens of a sample (default: the model's maximum up to 4096)"),
     INTEGER("batch", JOB, batch, "N", "1", 1, INT64_C(1) << 32, "samples a GPU in a microbatch (default: 1)"),
     INTEGER("accumulate", JOB, accumulate, "N", "1", 1, 65536, "microbatches a step (default: 1)"),
+    TEXT("job", JOB, job, "FILE", NULL, NULL, "the script's calls to FSDP, as data (default: from these options)"),
     COUNT_OR("steps", JOB, steps, "auto", "4", 65536, "training steps; auto: until the peaks are steady, at most 10 (default: 4)"),
     CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
     CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),

@@ -52,6 +52,7 @@ typedef struct SimSettings {
     char *cluster;    /* name, file or string */
     int64_t sequence; /* 0 = the model's maximum up to 4096 */
     int64_t batch, accumulate;
+    char *job; /* file with the script's calls (job_file.h); NULL = they follow from the options */
     int64_t steps; /* 0 = until the peaks are steady */
     /* model code */
     int code;         /* SimCode; unset = torchtitan where the architecture exists there */
@@ -125,6 +126,7 @@ typedef struct SimSettingInfo {
     const char *group;    /* "job", "model code", "FSDP", "memory", "simulation" */
     const char *argument; /* "N", "SIZE", or the choices: "on|off" */
     const char *help;     /* with the default */
+    bool may_repeat;      /* each use of the option adds to it */
 } SimSettingInfo;
 
 size_t sim_settings_count(void);
