@@ -2,69 +2,20 @@
 #include "fabric/collective.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "fabric/host_algorithm.h"
+#include "fabric/nccl_cost.h"
+#include "fabric/selector.h"
 
 #define PICOSECONDS 1e6     /* a microsecond */
 #define RAMP_BYTES 1000.0   /* ramps are fitted to the square root of kilobytes */
 #define LL_LONG_STEP 2048.0 /* from here on an LL step takes `extra` more */
-
-/* NCCL gives up a channel for each that would have less (src/enqueue.cc): threads x bytes a thread
- * (src/include/comm.h); for LL the latter grows with the ranks. */
-#define SIMPLE_BYTES_A_CHANNEL (UINT64_C(512) * 64)
-#define LL_BYTES_A_CHANNEL_AND_RANK (UINT64_C(512) * 8)
+#define GB 1e9
 
 /* NCCL's tuner adds this to the latency of a ring all-reduce across nodes once a thread block has
  * 64 bytes for each rank (src/graph/tuning.cc, sm80 and later). */
 #define NETWORK_ALL_REDUCE_FACTOR 1.4
 #define NETWORK_ALL_REDUCE_BYTES 64
-
-void sim_collective_nics(const SimCluster *cluster, uint32_t rank, uint32_t *first, uint32_t *end)
-{
-    uint64_t local = rank % cluster->gpus_per_node;
-    uint64_t nics = cluster->nics_per_node;
-    *first = (uint32_t)(local * nics / cluster->gpus_per_node);
-    uint32_t next = (uint32_t)((local + 1) * nics / cluster->gpus_per_node);
-    *end = MAX(*first + 1, next);
-}
-
-static int compare_ranks(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* How many NICs are next to the COUNT GPUs, all in one node and ascending. */
-static uint32_t count_nics(const SimCluster *cluster, const uint32_t *ranks, uint32_t count)
-{
-    uint32_t nics = 0, next = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t first, end;
-        sim_collective_nics(cluster, ranks[i], &first, &end);
-        first = MAX(first, next);
-        nics += end > first ? end - first : 0;
-        next = end;
-    }
-    return nics;
-}
-
-SimGroupShape sim_collective_shape(const SimCluster *cluster, const uint32_t *ranks, uint32_t count)
-{
-    g_assert(count >= 1);
-    g_autofree uint32_t *sorted = g_memdup2(ranks, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), compare_ranks);
-    g_assert(sorted[count - 1] < cluster->gpus);
-    SimGroupShape shape = {.ranks = count, .min_ranks_in_node = count, .nics = UINT32_MAX};
-    uint32_t size = cluster->gpus_per_node;
-    for (uint32_t begin = 0, end; begin < count; begin = end) {
-        for (end = begin; end < count && sorted[end] / size == sorted[begin] / size; end++)
-            ;
-        shape.nodes++;
-        shape.max_ranks_in_node = MAX(shape.max_ranks_in_node, end - begin);
-        shape.min_ranks_in_node = MIN(shape.min_ranks_in_node, end - begin);
-        shape.nics = MIN(shape.nics, count_nics(cluster, sorted + begin, end - begin));
-    }
-    return shape;
-}
 
 static SimTime to_time(double microseconds)
 {
@@ -93,20 +44,28 @@ static SimVolume ring_volume(const SimCollectiveRequest *request)
     return sim_volume_divide(count_steps(request->operation, ranks), request->bytes, ranks);
 }
 
-static uint32_t count_channels(SimCommProtocol protocol, const SimCollectiveRequest *request,
-                               uint32_t most)
+/* Each node passes the whole up its tree and down again, n - 1 of n nodes' worth; see
+ * fabric/collective.h. */
+static SimVolume tree_volume(const SimCollectiveRequest *request)
 {
-    uint64_t bytes_a_channel = protocol == SIM_COMM_LL
-                                   ? LL_BYTES_A_CHANNEL_AND_RANK * request->shape.ranks
-                                   : SIMPLE_BYTES_A_CHANNEL;
-    uint64_t channels = request->bytes / bytes_a_channel;
-    return (uint32_t)MIN(MAX(channels, 1), most);
+    uint32_t nodes = request->shape.nodes;
+    return sim_volume_divide(2 * (nodes - 1), request->bytes, nodes);
 }
 
-static SimCollectiveCost make_cost(SimCommProtocol protocol, SimVolume volume, double latency_us,
-                                   double rate)
+static SimVolume compute_volume(const SimCollectiveRequest *request, SimCommAlgorithm algorithm)
+{
+    if (algorithm == SIM_COMM_NVLS)
+        return (SimVolume){.bytes = request->bytes};
+    if ((algorithm == SIM_COMM_TREE || algorithm == SIM_COMM_NVLS_TREE) && request->shape.nodes > 1)
+        return tree_volume(request);
+    return ring_volume(request);
+}
+
+static SimCollectiveCost make_cost(SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                   SimVolume volume, double latency_us, double rate)
 {
     return (SimCollectiveCost){
+        .algorithm = algorithm,
         .protocol = protocol,
         .latency = to_time(latency_us),
         .volume = volume,
@@ -120,9 +79,10 @@ static SimCollectiveCost node_cost(const SimCluster *cluster, const SimCollectiv
                                    const SimCommRow *row)
 {
     uint32_t ranks = request->shape.ranks;
-    double steps = row->protocol == SIM_COMM_NVLS ? 1 : count_steps(request->operation, ranks);
+    bool is_ring = row->algorithm != SIM_COMM_NVLS;
+    double steps = is_ring ? count_steps(request->operation, ranks) : 1;
     double bytes = (double)request->bytes;
-    double shard = row->protocol == SIM_COMM_NVLS ? bytes : bytes / ranks;
+    double shard = is_ring ? bytes / ranks : bytes;
     double latency =
         row->base_us + steps * row->hop_us + row->ramp_us * sqrt(steps * shard / RAMP_BYTES);
     if (row->protocol == SIM_COMM_LL && shard >= LL_LONG_STEP)
@@ -132,57 +92,105 @@ static SimCollectiveCost node_cost(const SimCluster *cluster, const SimCollectiv
     double rate = row->rate;
     if (cluster->pair_bytes_per_s > 0)
         rate = MIN(rate, cluster->pair_bytes_per_s * (ranks - 1));
-    SimVolume volume = row->protocol == SIM_COMM_NVLS ? (SimVolume){.bytes = request->bytes}
-                                                      : ring_volume(request);
-    SimCollectiveCost cost = make_cost(row->protocol, volume, latency, rate);
-    uint32_t most = row->channels ? row->channels : cluster->comm->node_channels;
-    cost.channels = count_channels(row->protocol, request, most);
-    return cost;
+    return make_cost(row->algorithm, row->protocol, compute_volume(request, row->algorithm),
+                     latency, rate);
 }
 
-/* NCCL's latency of a ring across nodes: one step in N/n goes over the network. */
-static double network_latency(const SimCollectiveRequest *request, const SimCommNetwork *network,
-                              uint32_t channels)
+/* What a ring between nodes gets from NICs and ports. Of g ports in a node a ring that leaves it
+ * uses g - 1, so it goes that much faster. */
+static double network_rate(const SimCluster *cluster, const SimCollectiveRequest *request,
+                           const SimCommRow *row)
 {
     const SimGroupShape *shape = &request->shape;
-    uint32_t steps = count_steps(request->operation, shape->ranks);
-    uint32_t inter = count_steps(request->operation, shape->nodes);
-    double latency =
-        network->base_us + (steps - inter) * network->hop_us + inter * network->inter_hop_us;
-    bool is_long = request->bytes / MAX(channels, 1) / shape->ranks >= NETWORK_ALL_REDUCE_BYTES;
-    if (request->operation == SIM_COMM_ALL_REDUCE && network->protocol == SIM_COMM_SIMPLE &&
-        is_long)
-        latency *= NETWORK_ALL_REDUCE_FACTOR;
-    return latency;
+    double rate = shape->nics * cluster->nic_bytes_per_s * cluster->nic_fraction;
+    uint32_t g = shape->max_ranks_in_node;
+    return g > 1 ? MIN(rate, row->rate * g / (g - 1)) : rate;
 }
 
+/* Moving the own shard to its place costs what it does inside a node. */
+static double copy_us(const SimCollectiveRequest *request, const SimCommRow *row)
+{
+    if (request->in_place || row->copy_rate <= 0)
+        return 0;
+    return (double)request->bytes / request->shape.ranks / row->copy_rate * PICOSECONDS;
+}
+
+/* A ring across nodes: NCCL's form (src/graph/tuning.cc) with the set's own constants. */
 static SimCollectiveCost network_cost(const SimCluster *cluster,
                                       const SimCollectiveRequest *request,
-                                      const SimCommNetwork *network)
+                                      const SimCommNetwork *network, const SimCommRow *row)
 {
     const SimGroupShape *shape = &request->shape;
-    const SimCommRow *row = sim_comm_find_row(cluster->comm, request->operation, SIM_COMM_SIMPLE,
-                                              MAX(shape->max_ranks_in_node, 2));
-    double rate = shape->nics * cluster->nic_bytes_per_s * cluster->nic_fraction;
-    /* Of g ports in a node a ring that leaves it uses g - 1, so it goes that much faster. */
-    uint32_t g = shape->max_ranks_in_node;
-    if (g > 1)
-        rate = MIN(rate, row->rate * g / (g - 1));
+    double rate = network_rate(cluster, request, row);
     if (network->rate > 0)
         rate = MIN(rate, network->rate);
-    uint32_t channels = count_channels(network->protocol, request, cluster->comm->network_channels);
-    double latency = network_latency(request, network, channels);
-    if (!request->in_place && row->copy_rate > 0)
-        latency += (double)request->bytes / shape->ranks / row->copy_rate * PICOSECONDS;
-    SimCollectiveCost cost = make_cost(network->protocol, ring_volume(request), latency, rate);
-    cost.channels = channels;
+    uint32_t steps = count_steps(request->operation, shape->ranks);
+    uint32_t inter = count_steps(request->operation, shape->nodes);
+    double hop = network->inter_hop_us + (double)cluster->nic_latency / PICOSECONDS;
+    double latency = network->base_us + (steps - inter) * network->hop_us + inter * hop;
+    uint32_t channels = MAX(cluster->comm->network_channels, 1);
+    if (request->operation == SIM_COMM_ALL_REDUCE && network->protocol == SIM_COMM_SIMPLE &&
+        request->bytes / channels / shape->ranks >= NETWORK_ALL_REDUCE_BYTES)
+        latency *= NETWORK_ALL_REDUCE_FACTOR;
+    return make_cost(SIM_COMM_RING, network->protocol, ring_volume(request),
+                     latency + copy_us(request, row), rate);
+}
+
+/* What NCCL itself expects, with the rate that this cluster's NICs reach in place of the speeds of
+ * its search. */
+static SimCollectiveCost expected_cost(const SimCluster *cluster,
+                                       const SimCollectiveRequest *request,
+                                       const SimNcclGraphs *graphs, const SimSelection *selection,
+                                       const SimCommRow *row)
+{
+    const SimGroupShape *shape = &request->shape;
+    double bytes = (double)request->bytes;
+    float time = sim_nccl_cost_time(cluster, shape, graphs, request->operation,
+                                    selection->algorithm, selection->protocol, request->bytes);
+    SimNcclCost cost = sim_nccl_cost_compute(cluster, shape, graphs, request->operation,
+                                             selection->algorithm, selection->protocol);
+    SimVolume volume = compute_volume(request, selection->algorithm);
+    double bandwidth = (double)cost.bandwidth * GB;
+    /* What the table adds for long rings and bent trees counts as latency. */
+    double latency = (double)time - bytes / bandwidth * PICOSECONDS;
+    if (shape->nodes > 1 && selection->protocol != SIM_COMM_LL)
+        bandwidth *= network_rate(cluster, request, row) /
+                     ((double)graphs->ring.channels * (double)graphs->ring.inter * GB);
+    double moved = (double)volume.bytes + (double)volume.picobytes / 1e12;
+    double rate = bytes > 0 ? moved / bytes * bandwidth : bandwidth;
+    return make_cost(selection->algorithm, selection->protocol, volume,
+                     MAX(latency, 0) + copy_us(request, row), rate);
+}
+
+/* The constants of the pair that NCCL takes, or what NCCL expects of it. */
+static SimCollectiveCost selected_cost(const SimCluster *cluster,
+                                       const SimCollectiveRequest *request)
+{
+    const SimGroupShape *shape = &request->shape;
+    const SimComm *comm = cluster->comm;
+    SimNcclGraphs graphs = sim_nccl_graph_compute(cluster, shape);
+    SimSelection selection =
+        sim_selector_compute(cluster, shape, &graphs, request->operation, request->bytes);
+    const SimCommRow *row = sim_comm_find_row(comm, request->operation, selection.algorithm,
+                                              selection.protocol, shape->ranks);
+    const SimCommRow *simple = sim_comm_find_row(comm, request->operation, SIM_COMM_RING,
+                                                 SIM_COMM_SIMPLE, MAX(shape->max_ranks_in_node, 2));
+    const SimCommNetwork *network = sim_comm_find_network(comm, selection.protocol);
+    SimCollectiveCost cost;
+    if (shape->nodes == 1 && row)
+        cost = node_cost(cluster, request, row);
+    else if (shape->nodes > 1 && network && selection.algorithm == SIM_COMM_RING)
+        cost = network_cost(cluster, request, network, simple);
+    else
+        cost = expected_cost(cluster, request, &graphs, &selection, simple);
+    cost.channels = selection.channels;
     return cost;
 }
 
 /* One rank: a copy on the device, or nothing. */
 static SimCollectiveCost copy_cost(const SimCluster *cluster, const SimCollectiveRequest *request)
 {
-    SimCollectiveCost cost = {.protocol = SIM_COMM_SIMPLE, .rate = 1};
+    SimCollectiveCost cost = {.algorithm = SIM_COMM_RING, .protocol = SIM_COMM_SIMPLE, .rate = 1};
     if (!request->in_place) {
         const SimGpu *gpu = cluster->gpu;
         double seconds = 2 * (double)request->bytes / (gpu->hbm_bytes_per_s * gpu->memory_fraction);
@@ -191,23 +199,27 @@ static SimCollectiveCost copy_cost(const SimCluster *cluster, const SimCollectiv
     return cost;
 }
 
-SimCollectiveCost sim_collective_compute(const SimCluster *cluster,
-                                         const SimCollectiveRequest *request)
+/* The least by the set's constants of its rings. */
+static SimCollectiveCost cheapest_cost(const SimCluster *cluster,
+                                       const SimCollectiveRequest *request)
 {
-    static const SimCommProtocol protocols[] = {SIM_COMM_SIMPLE, SIM_COMM_LL, SIM_COMM_NVLS};
     const SimGroupShape *shape = &request->shape;
-    if (shape->ranks == 1)
-        return copy_cost(cluster, request);
-    bool is_on_network = shape->nodes > 1 && cluster->comm->network->len > 0;
+    const SimComm *comm = cluster->comm;
+    bool is_on_network = shape->nodes > 1 && comm->network->len > 0;
     SimCollectiveCost best = {0};
     SimTime least = INT64_MAX;
-    for (size_t i = 0; i < G_N_ELEMENTS(protocols); i++) {
+    for (unsigned p = SIM_COMM_LL; p <= SIM_COMM_SIMPLE; p++) {
+        SimCommProtocol protocol = (SimCommProtocol)p;
         const SimCommRow *row =
-            sim_comm_find_row(cluster->comm, request->operation, protocols[i], shape->ranks);
-        const SimCommNetwork *network = sim_comm_find_network(cluster->comm, protocols[i]);
+            sim_comm_find_row(comm, request->operation, SIM_COMM_RING, protocol,
+                              is_on_network ? MAX(shape->max_ranks_in_node, 2) : shape->ranks);
+        const SimCommRow *simple =
+            sim_comm_find_row(comm, request->operation, SIM_COMM_RING, SIM_COMM_SIMPLE,
+                              MAX(shape->max_ranks_in_node, 2));
+        const SimCommNetwork *network = sim_comm_find_network(comm, protocol);
         if (is_on_network ? !network : !row)
             continue;
-        SimCollectiveCost cost = is_on_network ? network_cost(cluster, request, network)
+        SimCollectiveCost cost = is_on_network ? network_cost(cluster, request, network, simple)
                                                : node_cost(cluster, request, row);
         SimTime time = sim_collective_alone(&cost);
         if (time < least) {
@@ -216,7 +228,19 @@ SimCollectiveCost sim_collective_compute(const SimCluster *cluster,
         }
     }
     g_assert(least < INT64_MAX);
+    best.channels = is_on_network ? comm->network_channels : comm->node_channels;
     return best;
+}
+
+SimCollectiveCost sim_collective_compute(const SimCluster *cluster,
+                                         const SimCollectiveRequest *request)
+{
+    if (request->shape.ranks == 1)
+        return copy_cost(cluster, request);
+    if (cluster->library != SIM_COMM_NCCL)
+        return sim_host_algorithm_compute(cluster, request);
+    return cluster->comm->has_tuner ? selected_cost(cluster, request)
+                                    : cheapest_cost(cluster, request);
 }
 
 SimTime sim_collective_alone(const SimCollectiveCost *cost)

@@ -12,26 +12,24 @@
  *     rank 2: ..c.      rank 2: .bc.      rank 2: abc.      rank 2: abcd
  *     rank 3: ...d      rank 3: ..cd      rank 3: .bcd      rank 3: abcd
  *
- * Limitation: of NCCL's algorithms ring (LL, Simple) and, in one node, NVLS all-reduce; the cheaper
- * by these constants is taken. Sizes that do not divide by N count S/N exactly.
+ * NCCL's choice of algorithm is its own (fabric/selector.h); the time then comes from the constants
+ * measured for that pair (hardware/comm.h), or where none are, from what NCCL itself expects. A set
+ * of constants without a tuner has no such choice: the cheapest by its constants is taken. MPI's
+ * and Gloo's algorithms: fabric/host_algorithm.h.
+ *
+ * Every algorithm is one volume over the group's route: rings carry (N-1)/N of the buffer over each
+ * link and all-reduces twice that; trees between n nodes 2 (n-1)/n; NVLS the whole buffer once.
+ * Limitation: a tree's volume is spread evenly over a node's NICs and ports as a ring's is.
  */
 #pragma once
 
 #include "base/units.h"
+#include "fabric/group_shape.h"
 #include "fabric/volume.h"
 #include "hardware/cluster.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Where the members of a communicator sit. */
-typedef struct SimGroupShape {
-    uint32_t ranks;
-    uint32_t nodes;             /* nodes that hold at least one */
-    uint32_t max_ranks_in_node; /* of the fullest one */
-    uint32_t min_ranks_in_node; /* of the emptiest that holds one */
-    uint32_t nics;              /* next to its GPUs in a node, the fewest */
-} SimGroupShape;
 
 typedef struct SimCollectiveRequest {
     SimCommOperation operation;
@@ -42,6 +40,7 @@ typedef struct SimCollectiveRequest {
 } SimCollectiveRequest;
 
 typedef struct SimCollectiveCost {
+    SimCommAlgorithm algorithm;
     SimCommProtocol protocol;
     uint32_t channels;   /* thread blocks: SMs held on every member */
     SimTime latency;     /* before the volume moves, or all of it if there is none */
@@ -49,14 +48,6 @@ typedef struct SimCollectiveCost {
     uint64_t rate;       /* bytes a second it reaches alone */
     uint64_t wire_bytes; /* sent by each rank, rounded up */
 } SimCollectiveCost;
-
-/* The NICs of its node that are next to RANK's GPU, FIRST to END - 1: at least one, which GPUs
- * share where there are fewer NICs than GPUs. */
-void sim_collective_nics(const SimCluster *cluster, uint32_t rank, uint32_t *first, uint32_t *end);
-
-/* Members in any order; each below cluster->gpus. O(count log count). */
-SimGroupShape sim_collective_shape(const SimCluster *cluster, const uint32_t *ranks,
-                                   uint32_t count);
 
 /* A group of one rank costs a copy, or nothing in place. O(rows of the constants). */
 SimCollectiveCost sim_collective_compute(const SimCluster *cluster,

@@ -65,7 +65,7 @@ static void add_nics(GArray *crossings, const SimCluster *cluster, Members membe
     uint32_t next = 0;
     for (uint32_t i = 0; i < members.count; i++) {
         uint32_t first, end;
-        sim_collective_nics(cluster, members.ranks[i], &first, &end);
+        sim_group_shape_nics(cluster, members.ranks[i], &first, &end);
         for (uint32_t nic = MAX(first, next); nic < end; nic++, nics++) {
             Crossing crossing = {cluster->gpus + node * cluster->nics_per_node + nic, flow, 0};
             g_array_append_val(crossings, crossing);

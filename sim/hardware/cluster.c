@@ -10,7 +10,29 @@
 #define SCHEMA "fsdpsim.cluster/1"
 #define DEFAULT_GPUS 8
 #define MOST_NICS 1024
+#define MOST_OVERSUBSCRIPTION 100
 #define GIGA 1e9
+
+/* "leaf": {"nodes": ..., "oversubscription": ..., "rails": true}: the switches above the nodes. */
+static bool read_leaf(SimCluster *cluster, const cJSON *json, const char *path, GError **error)
+{
+    static const char *const keys[] = {"nodes", "oversubscription", "rails", NULL};
+    if (!sim_json_has(json, "leaf"))
+        return true;
+    g_autofree char *inner = g_strconcat(path, ".leaf", NULL);
+    const cJSON *leaf;
+    int64_t nodes;
+    if (!sim_json_get_object(json, path, "leaf", &leaf, error) ||
+        !sim_json_check_keys(leaf, inner, keys, error) ||
+        !sim_sourced_value_get_count(leaf, inner, "nodes", 1, SIM_CLUSTER_MAX_GPUS, &nodes,
+                                     error) ||
+        !sim_sourced_value_get_number(leaf, inner, "oversubscription", 1, MOST_OVERSUBSCRIPTION,
+                                      &cluster->oversubscription, error) ||
+        !sim_json_get_bool(leaf, inner, "rails", &cluster->has_rails, error))
+        return false;
+    cluster->leaf_nodes = (uint32_t)nodes;
+    return true;
+}
 
 static bool read_links(SimCluster *cluster, const cJSON *json, const char *path, GError **error)
 {
@@ -24,8 +46,13 @@ static bool read_links(SimCluster *cluster, const cJSON *json, const char *path,
                                       error))
         return false;
     cluster->nics_per_node = (uint32_t)nics;
-    return !sim_json_has(json, "pair") ||
-           sim_sourced_value_get_rate(json, path, "pair", &cluster->pair_bytes_per_s, error);
+    if (sim_json_has(json, "pair") &&
+        !sim_sourced_value_get_rate(json, path, "pair", &cluster->pair_bytes_per_s, error))
+        return false;
+    if (sim_json_has(json, "nic_latency") &&
+        !sim_sourced_value_get_duration(json, path, "nic_latency", &cluster->nic_latency, error))
+        return false;
+    return read_leaf(cluster, json, path, error);
 }
 
 static bool read_counts(SimCluster *cluster, const cJSON *json, const char *path, GError **error)
@@ -46,10 +73,21 @@ static bool read_counts(SimCluster *cluster, const cJSON *json, const char *path
 
 static SimCluster *load_file(const char *models, const char *name, GError **error)
 {
-    static const char *const keys[] = {
-        "schema", "title",           "gpu",           "comm", "gpus_per_node", "nodes",
-        "nvlink", "nvlink_fraction", "nics_per_node", "nic",  "nic_fraction",  "pair",
-        NULL};
+    static const char *const keys[] = {"schema",
+                                       "title",
+                                       "gpu",
+                                       "comm",
+                                       "gpus_per_node",
+                                       "nodes",
+                                       "nvlink",
+                                       "nvlink_fraction",
+                                       "nics_per_node",
+                                       "nic",
+                                       "nic_fraction",
+                                       "pair",
+                                       "nic_latency",
+                                       "leaf",
+                                       NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "clusters", name, &origin, error);
     if (!json)

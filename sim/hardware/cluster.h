@@ -40,8 +40,13 @@ typedef struct SimCluster {
     double
         pair_bytes_per_s; /* between two GPUs where no switch joins them (a mesh); 0 = switched */
     uint32_t nics_per_node;
-    double nic_bytes_per_s; /* of one NIC, one direction, by specification */
-    double nic_fraction;    /* of it that collectives reach */
+    double nic_bytes_per_s;  /* of one NIC, one direction, by specification */
+    double nic_fraction;     /* of it that collectives reach */
+    SimTime nic_latency;     /* that the network adds to a message beyond an InfiniBand's */
+    uint32_t leaf_nodes;     /* nodes below one leaf switch (or one a rail); 0 = no switch limits */
+    double oversubscription; /* of a leaf's ports down to those up, at least 1 */
+    bool has_rails;          /* a node's NICs go to as many leaf switches */
+    SimCommLibrary library;  /* whose algorithms run: nccl unless the job says otherwise */
 } SimCluster;
 
 /* Loads DESCRIPTION: a name, a file (ends in .json) or a string (has a colon). MODELS is the folder

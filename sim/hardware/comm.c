@@ -11,7 +11,24 @@
 
 static const char *const operation_names[] = {"all_gather", "reduce_scatter", "all_reduce",
                                               "broadcast", NULL};
-static const char *const protocol_names[] = {"LL", "LL128", "Simple", "NVLS", NULL};
+static const char *const algorithm_names[] = {"Tree",
+                                              "Ring",
+                                              "NVLS",
+                                              "NVLSTree",
+                                              "PAT",
+                                              "recursive doubling",
+                                              "recursive halving",
+                                              "neighbor exchange",
+                                              "Bruck",
+                                              "butterfly",
+                                              "Rabenseifner",
+                                              "binomial",
+                                              "linear",
+                                              NULL};
+static const char *const protocol_names[] = {"LL", "LL128", "Simple", NULL};
+static const char *const library_names[] = {"nccl", "openmpi", "gloo", NULL};
+static const char *const architecture_names[] = {"Ampere", "Hopper", "Blackwell", NULL};
+static const char *const host_names[] = {"Intel", "AMD", "Arm", NULL};
 
 const char *sim_comm_operation_name(SimCommOperation operation)
 {
@@ -21,6 +38,16 @@ const char *sim_comm_operation_name(SimCommOperation operation)
 const char *sim_comm_protocol_name(SimCommProtocol protocol)
 {
     return protocol_names[protocol];
+}
+
+const char *sim_comm_algorithm_name(SimCommAlgorithm algorithm)
+{
+    return algorithm_names[algorithm];
+}
+
+const char *sim_comm_library_name(SimCommLibrary library)
+{
+    return library_names[library];
 }
 
 /* The position of member KEY's text in NAMES. */
@@ -65,14 +92,15 @@ static bool get_rate(const cJSON *object, const char *path, const char *key, dou
 
 static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GError **error)
 {
-    static const char *const keys[] = {"operation", "protocol", "from_ranks", "base_us",
-                                       "hop_us",    "extra_us", "rate",       "copy_rate",
-                                       "ramp_us",   "channels", "source",     NULL};
-    unsigned operation, protocol;
+    static const char *const keys[] = {
+        "operation", "algorithm", "protocol", "from_ranks", "base_us", "hop_us", "extra_us",
+        "rate",      "copy_rate", "ramp_us",  "channels",   "source",  NULL};
+    unsigned operation, algorithm, protocol;
     int64_t from_ranks, channels = 0;
     const char *rate, *source;
     if (!sim_json_check_keys(object, path, keys, error) ||
         !get_choice(object, path, "operation", operation_names, &operation, error) ||
+        !get_choice(object, path, "algorithm", algorithm_names, &algorithm, error) ||
         !get_choice(object, path, "protocol", protocol_names, &protocol, error) ||
         !sim_json_get_int64(object, path, "from_ranks", 2, UINT32_MAX, &from_ranks, error) ||
         !get_microseconds(object, path, "base_us", &row->base_us, error) ||
@@ -89,6 +117,7 @@ static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GEr
         return false;
     row->channels = (uint32_t)channels;
     row->operation = (SimCommOperation)operation;
+    row->algorithm = (SimCommAlgorithm)algorithm;
     row->protocol = (SimCommProtocol)protocol;
     row->from_ranks = (uint32_t)from_ranks;
     return true;
@@ -143,10 +172,10 @@ static bool read_tables(SimComm *comm, const cJSON *json, const char *path, GErr
 static bool check_complete(const SimComm *comm, const char *path, GError **error)
 {
     for (unsigned i = 0; i < SIM_COMM_OPERATION_COUNT; i++) {
-        if (!sim_comm_find_row(comm, (SimCommOperation)i, SIM_COMM_SIMPLE, 2)) {
+        if (!sim_comm_find_row(comm, (SimCommOperation)i, SIM_COMM_RING, SIM_COMM_SIMPLE, 2)) {
             g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
-                        "%s.node: expected a row for %s, Simple, from 2 ranks, found none", path,
-                        operation_names[i]);
+                        "%s.node: expected a row for %s, Ring, Simple, from 2 ranks, found none",
+                        path, operation_names[i]);
             return false;
         }
     }
@@ -155,6 +184,32 @@ static bool check_complete(const SimComm *comm, const char *path, GError **error
     g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
                 "%s.network: expected a row for Simple, found none", path);
     return false;
+}
+
+static bool read_tuner(SimComm *comm, const cJSON *json, const char *path, GError **error)
+{
+    static const char *const keys[] = {"architecture",  "host",   "nvlink", "pcie",
+                                       "network_ll128", "source", NULL};
+    const char *source;
+    if (!sim_json_has(json, "tuner"))
+        return true;
+    g_autofree char *inner = g_strconcat(path, ".tuner", NULL);
+    const cJSON *object;
+    unsigned architecture, host;
+    SimCommTuner *tuner = &comm->tuner;
+    if (!sim_json_get_object(json, path, "tuner", &object, error) ||
+        !sim_json_check_keys(object, inner, keys, error) ||
+        !get_choice(object, inner, "architecture", architecture_names, &architecture, error) ||
+        !get_choice(object, inner, "host", host_names, &host, error) ||
+        !sim_sourced_value_get_rate(object, inner, "nvlink", &tuner->nvlink_bytes_per_s, error) ||
+        !sim_sourced_value_get_rate(object, inner, "pcie", &tuner->pcie_bytes_per_s, error) ||
+        !sim_json_get_bool(object, inner, "network_ll128", &tuner->has_network_ll128, error) ||
+        !sim_json_get_string(object, inner, "source", &source, error))
+        return false;
+    tuner->architecture = (SimCommArchitecture)architecture;
+    tuner->host = (SimCommHost)host;
+    comm->has_tuner = true;
+    return true;
 }
 
 static bool read_channels(SimComm *comm, const cJSON *json, const char *path, GError **error)
@@ -172,9 +227,9 @@ static bool read_channels(SimComm *comm, const cJSON *json, const char *path, GE
 
 SimComm *sim_comm_load(const char *models, const char *name, GError **error)
 {
-    static const char *const keys[] = {"schema",  "basis",         "calibration",
-                                       "node",    "node_channels", "network_channels",
-                                       "network", "channel_bytes", NULL};
+    static const char *const keys[] = {
+        "schema",           "basis",   "calibration",   "node",  "node_channels",
+        "network_channels", "network", "channel_bytes", "tuner", NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "comm", name, &origin, error);
     if (!json)
@@ -189,8 +244,8 @@ SimComm *sim_comm_load(const char *models, const char *name, GError **error)
         !sim_sourced_value_check_schema(json, path, SCHEMA, error) ||
         !sim_basis_get(json, path, &comm->basis, error) ||
         !sim_json_get_string(json, path, "calibration", &calibration, error) ||
-        !read_channels(comm, json, path, error) || !read_tables(comm, json, path, error) ||
-        !check_complete(comm, path, error))
+        !read_channels(comm, json, path, error) || !read_tuner(comm, json, path, error) ||
+        !read_tables(comm, json, path, error) || !check_complete(comm, path, error))
         return NULL;
     comm->calibration = g_strdup(calibration);
     return g_steal_pointer(&comm);
@@ -208,12 +263,14 @@ void sim_comm_free(SimComm *comm)
 }
 
 static const SimCommRow *find_exact(const SimComm *comm, SimCommOperation operation,
-                                    SimCommProtocol protocol, uint32_t ranks)
+                                    SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                    uint32_t ranks)
 {
     const SimCommRow *best = NULL;
     for (guint i = 0; i < comm->node->len; i++) {
         const SimCommRow *row = &g_array_index(comm->node, SimCommRow, i);
-        if (row->operation == operation && row->protocol == protocol && row->from_ranks <= ranks &&
+        if (row->operation == operation && row->algorithm == algorithm &&
+            row->protocol == protocol && row->from_ranks <= ranks &&
             (!best || row->from_ranks > best->from_ranks))
             best = row;
     }
@@ -221,11 +278,12 @@ static const SimCommRow *find_exact(const SimComm *comm, SimCommOperation operat
 }
 
 const SimCommRow *sim_comm_find_row(const SimComm *comm, SimCommOperation operation,
-                                    SimCommProtocol protocol, uint32_t ranks)
+                                    SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                    uint32_t ranks)
 {
-    const SimCommRow *row = find_exact(comm, operation, protocol, ranks);
+    const SimCommRow *row = find_exact(comm, operation, algorithm, protocol, ranks);
     if (!row && operation == SIM_COMM_BROADCAST)
-        row = find_exact(comm, SIM_COMM_ALL_GATHER, protocol, ranks);
+        row = find_exact(comm, SIM_COMM_ALL_GATHER, algorithm, protocol, ranks);
     return row;
 }
 

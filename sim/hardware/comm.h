@@ -20,6 +20,7 @@
 #include "hardware/basis.h"
 
 #include <glib.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,17 +32,64 @@ typedef enum SimCommOperation {
 } SimCommOperation;
 #define SIM_COMM_OPERATION_COUNT 4
 
+/* Whose algorithms run. */
+typedef enum SimCommLibrary {
+    SIM_COMM_NCCL,
+    SIM_COMM_OPENMPI,
+    SIM_COMM_GLOO,
+} SimCommLibrary;
+
+/* NCCL's come first, in the order in which it tries them (src/include/nccl_common.h). */
+typedef enum SimCommAlgorithm {
+    SIM_COMM_TREE,
+    SIM_COMM_RING,
+    SIM_COMM_NVLS,      /* reduced or spread in the NVLink switch */
+    SIM_COMM_NVLS_TREE, /* the same in each node, a tree between nodes */
+    SIM_COMM_PAT,
+    SIM_COMM_RECURSIVE_DOUBLING,
+    SIM_COMM_RECURSIVE_HALVING,
+    SIM_COMM_NEIGHBOR_EXCHANGE,
+    SIM_COMM_BRUCK,
+    SIM_COMM_BUTTERFLY,
+    SIM_COMM_RABENSEIFNER, /* recursive halving, then doubling */
+    SIM_COMM_BINOMIAL,
+    SIM_COMM_LINEAR, /* all to one, and on */
+} SimCommAlgorithm;
+
 typedef enum SimCommProtocol {
     SIM_COMM_LL,
     SIM_COMM_LL128,
     SIM_COMM_SIMPLE,
-    SIM_COMM_NVLS, /* reduced in the switch; a Simple protocol in NCCL's own terms */
 } SimCommProtocol;
 
-/* One row: an operation and protocol, from a number of ranks on. Rates in bytes a second; a
- * copy_rate of 0 means that the copy costs nothing. */
+typedef enum SimCommArchitecture {
+    SIM_COMM_AMPERE,
+    SIM_COMM_HOPPER,
+    SIM_COMM_BLACKWELL,
+} SimCommArchitecture;
+
+typedef enum SimCommHost {
+    SIM_COMM_INTEL,
+    SIM_COMM_AMD,
+    SIM_COMM_ARM,
+} SimCommHost;
+
+/* What NCCL takes this kind of machine for when it chooses (fabric/nccl_graph.h), in its own
+ * figures (src/graph/topo.h), which are below those of the data sheets. Bytes a second each
+ * direction. */
+typedef struct SimCommTuner {
+    SimCommArchitecture architecture;
+    SimCommHost host;
+    double nvlink_bytes_per_s; /* of one GPU, all its links */
+    double pcie_bytes_per_s;   /* between a GPU and its NICs */
+    bool has_network_ll128;    /* whether NIC and GPU are close enough for LL128 */
+} SimCommTuner;
+
+/* One row: an operation, algorithm and protocol, from a number of ranks on. Rates in bytes a
+ * second; a copy_rate of 0 means that the copy costs nothing. */
 typedef struct SimCommRow {
     SimCommOperation operation;
+    SimCommAlgorithm algorithm;
     SimCommProtocol protocol;
     uint32_t from_ranks;
     double base_us;
@@ -53,7 +101,8 @@ typedef struct SimCommRow {
     uint32_t channels; /* 0 = the set's node_channels */
 } SimCommRow;
 
-/* One protocol of rings that cross the network. rate 0 = no limit but the links'. */
+/* One protocol of rings that cross the network. rate 0 = no limit but the links'. Other algorithms
+ * take NCCL's own constants. */
 typedef struct SimCommNetwork {
     SimCommProtocol protocol;
     double base_us;
@@ -71,6 +120,8 @@ typedef struct SimComm {
     uint32_t node_channels; /* thread blocks, each on an SM of its own, of a large collective */
     uint32_t network_channels; /* the same of one that crosses the network */
     uint64_t channel_bytes;    /* device memory of one channel of a communicator */
+    bool has_tuner;            /* false: the cheapest by these constants is taken */
+    SimCommTuner tuner;
 } SimComm;
 
 /* NAME: a name in MODELS/comm, or a path that ends in .json. Errors as sim_gpu_load. */
@@ -81,11 +132,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimComm, sim_comm_free)
 /* The row that holds for so many ranks, the one with the largest from_ranks; NULL if none. A
  * broadcast without rows of its own uses the all-gather's. Borrowed. O(rows). */
 const SimCommRow *sim_comm_find_row(const SimComm *comm, SimCommOperation operation,
-                                    SimCommProtocol protocol, uint32_t ranks);
+                                    SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                    uint32_t ranks);
 
 /* The network's constants of that protocol; NULL if none. Borrowed. */
 const SimCommNetwork *sim_comm_find_network(const SimComm *comm, SimCommProtocol protocol);
 
-/* "all_gather"; "LL", "LL128", "Simple", "NVLS". */
+/* "all_gather"; "Ring", "NVLSTree"; "LL", "LL128", "Simple"; "nccl". */
 const char *sim_comm_operation_name(SimCommOperation operation);
+const char *sim_comm_algorithm_name(SimCommAlgorithm algorithm);
 const char *sim_comm_protocol_name(SimCommProtocol protocol);
+const char *sim_comm_library_name(SimCommLibrary library);

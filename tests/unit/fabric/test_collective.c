@@ -35,7 +35,7 @@ static SimCollectiveCost compute(const SimCluster *cluster, SimCommOperation ope
         .operation = operation,
         .bytes = bytes,
         .in_place = in_place,
-        .shape = sim_collective_shape(cluster, members, ranks),
+        .shape = sim_group_shape_compute(cluster, members, ranks),
     };
     return sim_collective_compute(cluster, &request);
 }
@@ -116,7 +116,7 @@ static const Row rows[] = {
     {"b200", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 148.2, 137.5, 0.08,
      SIM_COMM_SIMPLE},
     /* 12.8 + 536870.912/309 + 0.403 sqrt(536870.912) */
-    {"h100", SIM_COMM_ALL_REDUCE, 8, 512 * SIM_MIB, IN_PLACE, 2045.5, 2111, 0.04, SIM_COMM_NVLS},
+    {"h100", SIM_COMM_ALL_REDUCE, 8, 512 * SIM_MIB, IN_PLACE, 2045.5, 2111, 0.04, SIM_COMM_SIMPLE},
     /* 8.4 + 56 * 3.4 + 7 * 14 + 264241152 / 384e3 */
     {"h100", SIM_COMM_ALL_GATHER, 64, 256 * SIM_MIB, IN_PLACE, 984.9, 957, 0.03, SIM_COMM_SIMPLE},
     {"h100", SIM_COMM_ALL_GATHER, 256, 256 * SIM_MIB, IN_PLACE, 1900.4, 1727, 0.11,
@@ -241,7 +241,7 @@ START_TEST(a_shape_counts_nodes_and_their_ranks)
 {
     g_autoptr(SimCluster) cluster = load("h100", 20);
     const uint32_t ranks[] = {19, 0, 9, 1, 8, 2, 10};
-    SimGroupShape shape = sim_collective_shape(cluster, ranks, G_N_ELEMENTS(ranks));
+    SimGroupShape shape = sim_group_shape_compute(cluster, ranks, G_N_ELEMENTS(ranks));
     ck_assert_uint_eq(shape.ranks, 7);
     ck_assert_uint_eq(shape.nodes, 3);
     ck_assert_uint_eq(shape.max_ranks_in_node, 3);

@@ -227,9 +227,9 @@ static void run_hybrid(bool folded, SimTime *replicate, SimTime *world)
     g_autoptr(SimLinks) links = sim_links_new(cluster, groups, 9, flows_count);
     g_autoptr(SimFlows) flows = sim_flows_new(sim_links_capacities(links), sim_links_count(links));
     const SimCollectiveRequest reduce = {SIM_COMM_ALL_REDUCE, 100 * SIM_MIB + 12, true,
-                                         sim_collective_shape(cluster, ranks[0], 4)};
+                                         sim_group_shape_compute(cluster, ranks[0], 4)};
     const SimCollectiveRequest gather = {SIM_COMM_ALL_GATHER, SIM_GIB + 4, true,
-                                         sim_collective_shape(cluster, all, 32)};
+                                         sim_group_shape_compute(cluster, all, 32)};
     SimCollectiveCost costs[2] = {sim_collective_compute(cluster, &reduce),
                                   sim_collective_compute(cluster, &gather)};
     for (uint32_t f = 0; f < flows_count; f++)

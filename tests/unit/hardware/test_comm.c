@@ -44,29 +44,33 @@ START_TEST(the_row_of_the_most_ranks_not_above_holds)
         uint32_t ranks, from;
     } cases[] = {{2, 2}, {3, 2}, {4, 4}, {7, 4}, {8, 8}, {1000, 8}};
     for (size_t i = 0; i < G_N_ELEMENTS(cases); i++) {
-        const SimCommRow *row =
-            sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_SIMPLE, cases[i].ranks);
+        const SimCommRow *row = sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_RING,
+                                                  SIM_COMM_SIMPLE, cases[i].ranks);
         ck_assert_uint_eq(row->from_ranks, cases[i].from);
     }
-    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_SIMPLE, 1));
-    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_LL, 8));
+    ck_assert_ptr_null(
+        sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_RING, SIM_COMM_SIMPLE, 1));
+    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_RING, SIM_COMM_LL, 8));
 }
 END_TEST
 
 START_TEST(nvls_reduces_on_eight_gpus_only)
 {
     g_autoptr(SimComm) comm = load("h100");
-    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, 4));
-    ck_assert_ptr_nonnull(sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, 8));
-    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_NVLS, 8));
+    ck_assert_ptr_null(
+        sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 4));
+    ck_assert_ptr_nonnull(
+        sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 8));
+    ck_assert_ptr_null(
+        sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 8));
 }
 END_TEST
 
 START_TEST(a_broadcast_without_rows_uses_the_all_gathers)
 {
     g_autoptr(SimComm) comm = load("h100");
-    ck_assert_ptr_eq(sim_comm_find_row(comm, SIM_COMM_BROADCAST, SIM_COMM_LL, 8),
-                     sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_LL, 8));
+    ck_assert_ptr_eq(sim_comm_find_row(comm, SIM_COMM_BROADCAST, SIM_COMM_RING, SIM_COMM_LL, 8),
+                     sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_RING, SIM_COMM_LL, 8));
 }
 END_TEST
 
