@@ -152,7 +152,7 @@ char *sim_rank_view_describe(const SimRankView *view, uint32_t index)
     if (of == NULL && row->name != 0)
         of = sim_plan_string(plan, row->name);
     GString *text = g_string_new(what);
-    if (of != NULL)
+    if (of != NULL && strcmp(of, what) != 0)
         g_string_append_printf(text, " of %s", of);
     uint32_t lane = sim_rank_view_lane(view, row);
     if (lane != SIM_CLOCKS_NO_LANE)
