@@ -363,6 +363,16 @@ static void add_clips(SimJob *job)
             g_array_insert_val(job->actions, i, clip);
 }
 
+bool sim_job_file_read_ranks(const char *file, uint32_t *ranks, GError **error)
+{
+    g_autoptr(cJSON) root = sim_json_load(file, error);
+    g_autoptr(SimJob) job = sim_job_new(1);
+    if (root == NULL || !read_schema(root, file, error) || !read_mesh(job, root, file, error))
+        return false;
+    *ranks = job->ranks;
+    return true;
+}
+
 SimJob *sim_job_file_load(const char *file, const SimSettings *settings, SimModel *model,
                           GError **error)
 {

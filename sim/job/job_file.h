@@ -22,6 +22,11 @@
 #include "job/settings.h"
 
 #include <glib.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The ranks of the file's mesh, before a model is known. Errors as below. */
+bool sim_job_file_read_ranks(const char *file, uint32_t *ranks, GError **error);
 
 /* SETTINGS, settled, give what a job file does not say: samples, steps, the stored type. MODEL's
  * parameters are frozen as the file says. Errors IO, PARSE, SCHEMA, RANGE, with the path in the

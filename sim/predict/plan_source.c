@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "fsdp/plan_builder.h"
+#include "job/job_file.h"
 #include "job/job_freeze.h"
 #include "model/hf_model.h"
 #include "predict/json_writer.h"
@@ -96,7 +97,7 @@ static uint32_t count_units(const SimPlan *plan)
 }
 
 static char *print_model(const SimPlan *plan, const SimModel *model, const SimJob *job,
-                         int64_t accumulate)
+                         uint64_t forwards)
 {
     GString *text = g_string_new(NULL);
     SimJsonWriter writer;
@@ -109,8 +110,7 @@ static char *print_model(const SimPlan *plan, const SimModel *model, const SimJo
     sim_json_writer_double(&writer, "padding_fraction", compute_padding(model, job->shard_size));
     sim_json_writer_double(&writer, "flops_per_token",
                            compute_flops_per_token(model, job->sequence));
-    sim_json_writer_uint(&writer, "tokens_per_rank",
-                         job->sequence * job->batch * (uint64_t)accumulate);
+    sim_json_writer_uint(&writer, "tokens_per_rank", job->sequence * job->batch * forwards);
     sim_json_writer_end_object(&writer);
     return g_string_free(text, FALSE);
 }
@@ -130,9 +130,54 @@ static SimDtype compute_dtype(const SimJob *job)
                                                         : job->store_dtype;
 }
 
+/* --job FILE: its mesh says how many GPUs there are, and none of its subjects may be an option too.
+ */
+static bool adopt_job_file(SimSettings *settings, GError **error)
+{
+    uint32_t ranks;
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        const SimSettingInfo *info = sim_settings_info(i);
+        bool is_given = (settings->given >> i & 1) != 0;
+        if (is_given && strcmp(info->group, "FSDP") == 0 &&
+            strcmp(info->name, "store-dtype") != 0) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA,
+                        "--%s: %s says that; expected either --job or the option", info->name,
+                        settings->job);
+            return false;
+        }
+    }
+    if (!sim_job_file_read_ranks(settings->job, &ranks, error))
+        return false;
+    if (settings->gpus > 0 && settings->gpus != (int64_t)ranks) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
+                    "--gpus: expected the %u ranks of the mesh in %s, found %" G_GINT64_FORMAT,
+                    ranks, settings->job, settings->gpus);
+        return false;
+    }
+    settings->gpus = ranks;
+    return true;
+}
+
+static SimJob *make_job(const SimSettings *settings, SimModel *model, GError **error)
+{
+    return settings->job != NULL ? sim_job_file_load(settings->job, settings, model, error)
+                                 : sim_job_build(settings, model, error);
+}
+
+static uint64_t count_forwards(const SimJob *job)
+{
+    uint64_t forwards = 0;
+    for (guint i = 0; i < job->actions->len; i++)
+        forwards += g_array_index(job->actions, SimJobAction, i).kind == SIM_ACTION_FORWARD;
+    return forwards;
+}
+
 SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const char *model_file,
                                GError **error)
 {
+    if (settings->job != NULL && !adopt_job_file(settings, error)) {
+        return NULL;
+    }
     if (settings->gpus > 0 && !sim_cluster_choose_gpus(cluster, (uint64_t)settings->gpus, error)) {
         return NULL;
     }
@@ -140,7 +185,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
     if (model == NULL) {
         return NULL;
     }
-    g_autoptr(SimJob) job = sim_job_build(settings, model, error);
+    g_autoptr(SimJob) job = make_job(settings, model, error);
     if (job == NULL) {
         return NULL;
     }
@@ -155,7 +200,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
         return NULL;
     }
     g_autoptr(cJSON) config = sim_settings_print(settings);
-    g_autofree char *model_text = print_model(plan, model, job, settings->accumulate);
+    g_autofree char *model_text = print_model(plan, model, job, count_forwards(job));
     sim_plan_set_meta(plan, "cluster", settings->cluster);
     set_config(plan, config);
     sim_plan_set_meta(plan, "model", model_text);
