@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/ddp.h"
 
-#include "fsdp/adamw.h"
 #include "fsdp/ddp_reducer.h"
 #include "fsdp/gradient_clip.h"
+#include "fsdp/optimizer.h"
 #include "fsdp/optimizer_tensor.h"
 #include "fsdp/shard.h"
 
@@ -12,7 +12,7 @@ struct SimDdp {
     const SimModel *model;
     SimPlan *plan;
     SimDdpReducer *reducer; /* NULL before sim_ddp_start */
-    SimAdamw *adamw;
+    SimOptimizer *optimizer;
     SimGradientClip *clip;
     uint32_t *parameters; /* buffers, by parameter */
     bool *is_used;        /* in the running forward, by parameter */
@@ -40,7 +40,7 @@ void sim_ddp_free(SimDdp *ddp)
     if (ddp == NULL)
         return;
     sim_ddp_reducer_free(ddp->reducer);
-    sim_adamw_free(ddp->adamw);
+    sim_optimizer_free(ddp->optimizer);
     sim_gradient_clip_free(ddp->clip);
     g_free(ddp->parameters);
     g_free(ddp->is_used);
@@ -156,7 +156,8 @@ void sim_ddp_start(SimDdp *ddp)
         if (sim_model_parameter(ddp->model, p)->tied_to == SIM_MODEL_NONE)
             start_parameter(ddp, p);
     ddp->reducer = sim_ddp_reducer_new(ddp->job, ddp->model, ddp->plan);
-    ddp->adamw = sim_adamw_new(ddp->plan, ddp->model->parameters->len, 1);
+    ddp->optimizer =
+        sim_optimizer_new(ddp->plan, ddp->job->optimizer, ddp->model->parameters->len, 1);
     ddp->clip = sim_gradient_clip_new(ddp->plan, sim_ddp_reducer_group(ddp->reducer), 1);
 }
 
@@ -202,7 +203,7 @@ void sim_ddp_clip(SimDdp *ddp)
 void sim_ddp_step(SimDdp *ddp)
 {
     g_autoptr(GArray) tensors = collect_tensors(ddp);
-    sim_adamw_step(ddp->adamw, tensors);
+    sim_optimizer_step(ddp->optimizer, tensors);
 }
 
 static void fill_gradients(SimDdp *ddp)

@@ -7,7 +7,7 @@ static void clear_class(gpointer data)
 {
     SimFsdp1Class *class = data;
     g_array_unref(class->slices);
-    sim_adamw_free(class->adamw);
+    sim_optimizer_free(class->optimizer);
 }
 
 /* --- classes -----------------------------------------------------------------------------------
@@ -100,7 +100,8 @@ static void add_class(SimFsdp1Slices *all, const GArray *places)
         .slices = list_slices(all->context, g_array_index(places, uint32_t, 0)),
     };
     name_slices(all->context, class.slices);
-    class.adamw = sim_adamw_new(all->context->plan, class.slices->len, 1);
+    class.optimizer =
+        sim_optimizer_new(all->context->plan, all->context->job->optimizer, class.slices->len, 1);
     g_array_append_val(all->classes, class);
 }
 
@@ -195,7 +196,7 @@ void sim_fsdp1_slices_step(SimFsdp1Slices *slices)
         const SimFsdp1Class *class = &g_array_index(slices->classes, SimFsdp1Class, c);
         g_autoptr(GArray) tensors = sim_fsdp1_slices_collect(slices, class);
         sim_plan_context(slices->context->plan)->rank_set = class->rank_set;
-        sim_adamw_step(class->adamw, tensors);
+        sim_optimizer_step(class->optimizer, tensors);
     }
     sim_plan_context(slices->context->plan)->rank_set = 0;
 }

@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "fsdp/adamw.h"
 #include "fsdp/fsdp1_context.h"
+#include "fsdp/optimizer.h"
 #include "plan/plan.h"
 
 #include <glib.h>
@@ -24,7 +24,7 @@ typedef struct SimFsdp1Slice {
 typedef struct SimFsdp1Class {
     uint32_t rank_set; /* in the plan; 0 = all ranks */
     GArray *slices;    /* of SimFsdp1Slice, in the order of the model's parameters */
-    SimAdamw *adamw;
+    SimOptimizer *optimizer;
 } SimFsdp1Class;
 
 typedef struct SimFsdp1Slices {

@@ -366,6 +366,17 @@ static void add_checkpoints(SimJob *job, const SimSettings *settings, const SimM
     }
 }
 
+/* torch/optim/_adafactor.py raises a partial norm to a power in place, which DTensor refuses. */
+static bool check_optimizer(const SimJob *job, GError **error)
+{
+    if (job->optimizer != SIM_JOB_ADAFACTOR || job->api != SIM_API_FSDP2)
+        return true;
+    g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                "--optimizer adafactor: PyTorch refuses it on fsdp2's DTensors; expected another "
+                "optimizer, or --api fsdp1 or ddp");
+    return false;
+}
+
 static bool set_loss(SimJob *job, const SimSettings *settings, GError **error)
 {
     uint64_t tokens = job->sequence * job->batch;
@@ -402,6 +413,8 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
     job->sequence = (uint64_t)settings->sequence;
     job->batch = (uint64_t)settings->batch;
     add_checkpoints(job, settings, model);
+    if (!check_optimizer(job, error))
+        return NULL;
     if (!set_loss(job, settings, error))
         return NULL;
     if (job->api != SIM_API_DDP && !add_units(job, settings, model, error))
