@@ -111,13 +111,27 @@ static void scale(SimFsdp1Clip *clip, const GArray *tensors, uint32_t coefficien
     }
 }
 
+/* torch.tensor(0.0, device=...): a copy from pageable memory, for which the host waits. */
+static void make_zero(SimFsdp1Clip *clip)
+{
+    SimPlan *plan = clip->context->plan;
+    clip->zero = alloc(clip, "zero", NORM_BYTES);
+    SimInstruction *copy = sim_plan_append(plan, SIM_PLAN_COPY);
+    copy->stream = (uint16_t)clip->context->compute;
+    copy->name = sim_strings_intern(sim_plan_strings(plan), "zero");
+    copy->bytes = NORM_BYTES;
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(clip->zero));
+    SimName name = {.stem = sim_strings_intern(sim_plan_strings(plan), "clip:zero"), .serial = -1};
+    sim_plan_host_wait(plan, sim_plan_record(plan, clip->context->compute, name));
+}
+
 void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
 {
     static const char *const STEPS[] = {"sqrt", "add", "reciprocal", "mul", "clamp"};
     SimPlanContext *plan_context = sim_plan_context(clip->context->plan);
     const GArray *classes = clip->slices->classes;
     if (clip->zero == SIM_PLAN_NONE)
-        clip->zero = alloc(clip, "zero", NORM_BYTES);
+        make_zero(clip);
     g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
     uint32_t value = alloc(clip, "total", NORM_BYTES);
     for (uint32_t c = 0; c < classes->len; c++) {

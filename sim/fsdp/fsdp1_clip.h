@@ -3,8 +3,9 @@
  * FullyShardedDataParallel.clip_grad_norm_ (torch/distributed/fsdp/fully_sharded_data_parallel.py)
  * over sharded gradients, on the compute stream: the norm of each piece, one number of all of them,
  * its square summed over the shard group by one all-reduce of 4 bytes, the root, the coefficient;
- * then every piece is multiplied by it, kernel by kernel. The first call makes a zero that stays.
- * (With NO_SHARD PyTorch calls torch.nn.utils.clip_grad_norm_ instead.)
+ * then every piece is multiplied by it, kernel by kernel. The first call makes a zero that stays,
+ * and waits for it on the host. (With NO_SHARD PyTorch calls torch.nn.utils.clip_grad_norm_
+ * instead.)
  */
 #pragma once
 
