@@ -334,6 +334,8 @@ static void step_lists(SimOptimizer *optimizer, const GArray *tensors)
 static void step_tensors(SimOptimizer *optimizer, const GArray *tensors)
 {
     const SimOptimizerMethod *method = optimizer->method;
+    for (uint32_t i = 0; !method->is_born_by_tensor && i < tensors->len; i++)
+        give_birth(optimizer, tensors, i);
     for (uint32_t i = 0; i < tensors->len; i++) {
         const SimOptimizerTensor *tensor = get_tensor(tensors, i);
         give_birth(optimizer, tensors, i);

@@ -38,6 +38,7 @@ static const SimOptimizerMethod methods[] = {
                                           {.word = "addcdiv", .reads = V | S0 | T, .writes = V}}},
     [SIM_JOB_ADAMW_8BIT] = {.has_maps = true,
                             .is_by_tensor = true,
+                            .is_born_by_tensor = true,
                             .n_states = 4,
                             .states = {{"state1", SIM_STATE_QUANTISED},
                                        {"state2", SIM_STATE_QUANTISED},

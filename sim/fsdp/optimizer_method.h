@@ -46,9 +46,10 @@ typedef struct SimOptimizerPass {
 } SimOptimizerPass;
 
 typedef struct SimOptimizerMethod {
-    bool has_device_step; /* fused: a 4-byte `step` a tensor, on the device */
-    bool has_maps;        /* two tables of 256 f32 values that all tensors share */
-    bool is_by_tensor;    /* a Python loop over the tensors; else lists of tensors (foreach) */
+    bool has_device_step;   /* fused: a 4-byte `step` a tensor, on the device */
+    bool has_maps;          /* two tables of 256 f32 values that all tensors share */
+    bool is_by_tensor;      /* a Python loop over the tensors; else lists of tensors (foreach) */
+    bool is_born_by_tensor; /* states too, just before their tensor's update; else all before */
     /* like the values: 1 = for all tensors at once, freed at the end of the step; by tensor: so
      * many, each freed when the next tensor's exists */
     uint8_t n_temporaries;
