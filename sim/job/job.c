@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "job/job_patterns.h"
 #include "job/job_wrap.h"
 
 /* What --reshard-after-forward says of each kind of unit. */
@@ -335,6 +336,26 @@ static void add_flags(SimJob *job, const SimSettings *settings, uint32_t i, uint
         add_flag(job, SIM_FLAG_ALL_REDUCE, i == count - 1);
 }
 
+/* FSDPModule.set_* calls of the script, made once. */
+static bool add_sets(SimJob *job, const SimSettings *settings, const SimModel *model,
+                     GError **error)
+{
+    job->reduce_scatter_input_buffers = (uint32_t)settings->reduce_scatter_buffers;
+    job->has_reduce_scatter_group = settings->separate_reduce_scatter_group == SIM_SWITCH_ON;
+    if (settings->reshard_after_backward == SIM_BOOLEAN_FALSE)
+        add_flag(job, SIM_FLAG_RESHARD_AFTER_BACKWARD, false);
+    if (strcmp(settings->unshard_in_backward, "all") == 0)
+        return true;
+    g_autoptr(GArray) units = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    g_autoptr(cJSON) pattern = cJSON_CreateString(settings->unshard_in_backward);
+    if (!sim_job_patterns_read_units(job, model, pattern, "--unshard-in-backward", units, error))
+        return false;
+    for (guint i = 0; i < units->len; i++)
+        g_array_index(job->units, SimJobUnit, g_array_index(units, uint32_t, i))
+            .stays_sharded_in_backward = true;
+    return true;
+}
+
 /* For each microbatch forward and backward, then clip, optimizer, zero_grad. */
 static void add_actions(SimJob *job, const SimSettings *settings)
 {
@@ -421,6 +442,8 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
         return NULL;
     if (job->api == SIM_API_FSDP2)
         add_prefetch(job, settings);
+    if (job->api == SIM_API_FSDP2 && !add_sets(job, settings, model, error))
+        return NULL;
     add_actions(job, settings);
     return g_steal_pointer(&job);
 }

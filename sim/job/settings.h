@@ -42,6 +42,7 @@ typedef enum SimStrategy {
     SIM_STRATEGY_HYBRID_SHARD_ZERO2,
     SIM_STRATEGY_NO_SHARD,
 } SimStrategy;
+typedef enum SimBoolean { SIM_BOOLEAN_TRUE, SIM_BOOLEAN_FALSE } SimBoolean;
 typedef enum SimSync { SIM_SYNC_EVERY, SIM_SYNC_LAST } SimSync;
 typedef enum SimFold { SIM_FOLD_AUTO, SIM_FOLD_OFF } SimFold;
 
@@ -70,10 +71,14 @@ typedef struct SimSettings {
     char *reshard_after_forward;
     int64_t forward_prefetch;
     char *backward_prefetch;
-    int gradient_sync;     /* SimSync */
-    int all_reduce;        /* SimSync */
-    int limit_all_gathers; /* SimSwitch */
-    char *bucket;          /* size; NULL = PyTorch's */
+    int gradient_sync;          /* SimSync */
+    int all_reduce;             /* SimSync */
+    int reshard_after_backward; /* SimBoolean */
+    char *unshard_in_backward;  /* "all", or patterns of units that are not */
+    int64_t reduce_scatter_buffers;
+    int separate_reduce_scatter_group; /* SimSwitch */
+    int limit_all_gathers;             /* SimSwitch */
+    char *bucket;                      /* size; NULL = PyTorch's */
     char *wrap;
     int param_dtype, reduce_dtype, store_dtype; /* SimDtype */
     /* memory */
