@@ -48,6 +48,11 @@ void sim_fsdp2_free(SimFsdp2 *fsdp)
     g_free(fsdp);
 }
 
+void sim_fsdp2_set_multiprocessors(SimFsdp2 *fsdp, uint32_t multiprocessors)
+{
+    fsdp->context->multiprocessors = multiprocessors;
+}
+
 /* --- hooks -------------------------------------------------------------------------------------
  */
 

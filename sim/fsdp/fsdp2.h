@@ -25,6 +25,9 @@ SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan,
 void sim_fsdp2_free(SimFsdp2 *fsdp);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2, sim_fsdp2_free)
 
+/* The GPU's: the size of launch tables follows from it. Not called: they are left out. */
+void sim_fsdp2_set_multiprocessors(SimFsdp2 *fsdp, uint32_t multiprocessors);
+
 /* For sim_autograd_new; user_data is FSDP. */
 SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp);
 

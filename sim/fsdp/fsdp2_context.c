@@ -116,6 +116,7 @@ static SimFsdp2Words intern_words(SimPlan *plan)
         .all_gather = sim_strings_intern(strings, "all_gather"),
         .reduce_scatter = sim_strings_intern(strings, "reduce_scatter"),
         .all_reduce = sim_strings_intern(strings, "all_reduce"),
+        .launch_tables = sim_strings_intern(strings, "launch_tables"),
         .average = sim_strings_intern(strings, "reduction=avg"),
         .sum = sim_strings_intern(strings, "reduction=sum"),
     };

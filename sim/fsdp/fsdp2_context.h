@@ -27,6 +27,7 @@ typedef struct SimFsdp2Words {
     SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide, zeros, sgd,
         add_partial, cat, chunk;
     SimStringId all_gather, reduce_scatter, all_reduce;
+    SimStringId launch_tables;
     SimStringId average, sum; /* "reduction=avg" */
 } SimFsdp2Words;
 
@@ -52,6 +53,8 @@ typedef struct SimFsdp2Context {
     GArray *post_forward_order;  /* of uint32_t: units */
     uint32_t last_post_event[2]; /* of the reduce_scatter and of the all_reduce stream */
     uint32_t post_optim_event;   /* set_post_optim_event; the next root pre-forward uses it up */
+    uint32_t multiprocessors;    /* of the GPU; 0: what depends on it is left out */
+    int32_t launches;            /* serial of launch tables */
     int32_t post_optim_events;   /* how many there have been */
     bool is_last_backward;       /* set_is_last_backward */
 } SimFsdp2Context;

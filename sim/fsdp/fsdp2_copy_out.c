@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp2_copy_out.h"
 
+#include "fsdp/fsdp2_launch_tables.h"
+
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
     return &g_array_index(state->unit->parameters, SimUnitParameter, index);
@@ -99,6 +101,8 @@ void sim_fsdp2_copy_out_run(SimFsdp2Context *context, SimFsdp2State *state)
 {
     g_autofree uint32_t *pieces = g_new(uint32_t, state->unit->parameters->len + 1);
     alloc_unsharded(context, state, pieces);
+    if (state->all_gather_output != SIM_PLAN_NONE)
+        sim_fsdp2_launch_tables_split(context, state);
     copy(context, state, pieces);
     concatenate(context, state, pieces);
     drop_pieces(context, state, pieces);

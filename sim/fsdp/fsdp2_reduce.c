@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "fsdp/fsdp2_launch_tables.h"
+
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
     return &g_array_index(state->unit->parameters, SimUnitParameter, index);
@@ -30,6 +32,7 @@ static uint32_t chunk_cat(SimFsdp2Context *context, SimFsdp2State *state, uint64
     uint32_t input =
         sim_plan_alloc(plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_I, 0), bytes,
                        SIM_CATEGORY_REDUCE_SCATTER_INPUT, dtype, 0);
+    sim_fsdp2_launch_tables_chunk_cat(context, state);
     uint64_t gradient_bytes = 0;
     for (uint32_t i = 0; i < state->unit->parameters->len; i++)
         if (has_gradient(state, i))

@@ -132,6 +132,7 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
     g_autoptr(SimSchedule) schedule = sim_schedule_new(job, model, plan, error);
     if (schedule == NULL)
         return NULL;
+    sim_schedule_set_multiprocessors(schedule, options->sm_count);
     SimAutogradHooks hooks = sim_schedule_hooks(schedule);
     g_autofree SimDtype *dtypes = sim_schedule_parameter_dtypes(schedule);
     SimAutogradOptions completed = *options;

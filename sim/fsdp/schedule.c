@@ -41,6 +41,12 @@ void sim_schedule_free(SimSchedule *schedule)
     g_free(schedule);
 }
 
+void sim_schedule_set_multiprocessors(SimSchedule *schedule, uint32_t multiprocessors)
+{
+    if (schedule->fsdp2 != NULL)
+        sim_fsdp2_set_multiprocessors(schedule->fsdp2, multiprocessors);
+}
+
 SimAutogradHooks sim_schedule_hooks(SimSchedule *schedule)
 {
     if (schedule->fsdp2 != NULL)

@@ -24,6 +24,9 @@ SimSchedule *sim_schedule_new(const SimJob *job, const SimModel *model, SimPlan 
 void sim_schedule_free(SimSchedule *schedule);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimSchedule, sim_schedule_free)
 
+/* The GPU's: sizes of FSDP2's launch tables follow from it. */
+void sim_schedule_set_multiprocessors(SimSchedule *schedule, uint32_t multiprocessors);
+
 SimAutogradHooks sim_schedule_hooks(SimSchedule *schedule);
 
 /* The type in which each parameter is computed with, by parameter; NULL: the job's. Owned by the
