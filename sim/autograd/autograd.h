@@ -92,17 +92,18 @@ void sim_autograd_start(SimAutograd *autograd);
  * no hook token is asked for). The graph of MICROBATCH is kept until its backward. */
 void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_grad);
 
-/* The model's forward alone under no_grad, without a loss; its result is dropped at once. Hooks run,
- * their tokens are not used. */
+/* The model's forward alone under no_grad, without a loss; its result is dropped at once. Hooks
+ * run, their tokens are not used. */
 void sim_autograd_evaluate(SimAutograd *autograd);
 
-/* backward() of MICROBATCH's loss: consumes its graph. The caller runs what PyTorch queues as final
- * callback afterwards. */
+/* backward() of MICROBATCH's loss, from its call to its return: consumes its graph. */
 void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch);
 
 /* backward() of the sum of the losses of COUNT microbatches from FIRST on: a later forward's nodes
- * have higher sequence numbers, so its graph is walked first. */
+ * have higher sequence numbers, so its graph is walked first. The caller runs what PyTorch queues
+ * as final callback afterwards, and then the call returns: the gradient that it began with dies. */
 void sim_autograd_backward_sum(SimAutograd *autograd, uint32_t first, uint32_t count);
+void sim_autograd_finish_backward(SimAutograd *autograd);
 
 /* The loss tensor of MICROBATCH is dropped (a Python variable of the training loop). */
 void sim_autograd_drop_loss(SimAutograd *autograd, uint32_t microbatch);

@@ -29,6 +29,8 @@ struct SimAutograd {
     SimStringId loss_unit;
     SimPendingGradient *pending;              /* by parameter */
     const SimAutogradCheckpoint *checkpoints; /* by module, or NULL */
+    /* of the running backward, held by its caller: what it starts from, and the gradient of that */
+    SimTensor *root, *root_gradient;
     /* of the running forward */
     SimGraph *graph;           /* NULL under no_grad */
     SimCheckpoint *checkpoint; /* whose module runs, in forward or in its replay; or NULL */

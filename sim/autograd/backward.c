@@ -395,11 +395,18 @@ void sim_autograd_backward_sum(SimAutograd *autograd, uint32_t first, uint32_t c
     }
     for (uint32_t i = count; i-- > 0;)
         walk(autograd, first + i);
-    sim_tensor_unref(&autograd->dispatch.pool, ones[0]);
-    sim_tensor_unref(&autograd->dispatch.pool, sum);
+    autograd->root_gradient = ones[0];
+    autograd->root = sum;
+}
+
+void sim_autograd_finish_backward(SimAutograd *autograd)
+{
+    sim_tensor_unref(&autograd->dispatch.pool, g_steal_pointer(&autograd->root_gradient));
+    sim_tensor_unref(&autograd->dispatch.pool, g_steal_pointer(&autograd->root));
 }
 
 void sim_autograd_backward(SimAutograd *autograd, uint32_t microbatch)
 {
     sim_autograd_backward_sum(autograd, microbatch, 1);
+    sim_autograd_finish_backward(autograd);
 }

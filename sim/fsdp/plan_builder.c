@@ -31,6 +31,7 @@ static void run_backward(Script *script, uint32_t first, uint32_t count)
 {
     sim_autograd_backward_sum(script->autograd, first, count);
     sim_schedule_finish_backward(script->schedule);
+    sim_autograd_finish_backward(script->autograd);
     for (uint32_t microbatch = first; microbatch < first + count; microbatch++)
         g_array_append_val(script->losses, microbatch);
 }
