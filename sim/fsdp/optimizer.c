@@ -115,6 +115,18 @@ static SimDtype state_dtype(const SimOptimizerTensor *tensor, SimOptimizerStateS
                                        : tensor->dtype;
 }
 
+/* torch.zeros and zeros_like: states are born as zeros. */
+static void launch_zeros(SimOptimizer *optimizer, uint32_t buffer)
+{
+    SimPlan *plan = optimizer->plan;
+    SimStringId word = sim_strings_intern(sim_plan_strings(plan), "zeros");
+    const SimBuffer *state = sim_plan_buffer(plan, buffer);
+    SimInstruction *row =
+        sim_plan_kernel(plan, optimizer->compute, word, word, (SimDtype)state->dtype);
+    row->hbm_bytes = state->bytes;
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(buffer));
+}
+
 /* WHAT of TENSOR, for the ranks with all rows and for the one with the rest. */
 static Pair alloc_pair(SimOptimizer *optimizer, const SimOptimizerTensor *tensor, const char *what,
                        SimOptimizerStateSize size, SimCategory category, int32_t serial)
@@ -137,6 +149,8 @@ static Pair alloc_pair(SimOptimizer *optimizer, const SimOptimizerTensor *tensor
         pair.buffers[i] = sim_plan_alloc(plan, optimizer->compute,
                                          name_state(optimizer, tensor, what, 2 * serial + i), bytes,
                                          category, state_dtype(tensor, size), 0);
+        if (category == SIM_CATEGORY_OPTIMIZER_STATE)
+            launch_zeros(optimizer, pair.buffers[i]);
     }
     context->rank_set = ranks;
     return pair;
@@ -171,6 +185,8 @@ static void alloc_states(SimOptimizer *optimizer, const SimOptimizerTensor *tens
         states->step =
             sim_plan_alloc(plan, optimizer->compute, name_state(optimizer, tensor, "step", 0),
                            STEP_BYTES, SIM_CATEGORY_OPTIMIZER_STATE, SIM_DTYPE_F32, 0);
+    if (states->step != SIM_PLAN_NONE)
+        launch_zeros(optimizer, states->step);
     for (uint32_t i = 0; i < method->n_states; i++)
         states->states[i] = alloc_pair(optimizer, tensor, method->states[i].name,
                                        method->states[i].size, SIM_CATEGORY_OPTIMIZER_STATE, 0);
