@@ -237,9 +237,10 @@ void sim_bounds_row(SimBounds *bounds, uint32_t index)
             finish_step(bounds, bounds->last_row);
         bounds->step = row->step;
     }
-    /* Recomputation happens within backward. */
+    /* A free that comes late says to which phase it belongs, not which one it is now.
+     * Recomputation happens within backward. */
     SimPhase phase = row->phase == SIM_PHASE_RECOMPUTE ? SIM_PHASE_BACKWARD : (SimPhase)row->phase;
-    if (phase != SIM_PHASE_NONE &&
+    if (row->op != SIM_PLAN_FREE && phase != SIM_PHASE_NONE &&
         (phase != bounds->phase || row->microbatch != bounds->microbatch)) {
         bounds->microbatch = row->microbatch;
         change_phase(bounds, index, phase);

@@ -65,16 +65,18 @@ void sim_pool_debts_lend(SimPoolDebts *debts, uint32_t buffer, uint32_t lane)
     g_array_append_val(owner->lent, lane);
 }
 
-static bool is_lent(const Owner *owner, uint32_t lane)
+/* The event that the allocator records on a lane that the buffer was lent to is behind LAST. */
+static bool is_covered(const Owner *owner, const SimClocks *clocks, SimEpoch last)
 {
     for (guint i = 0; owner->lent != NULL && i < owner->lent->len; i++)
-        if (g_array_index(owner->lent, uint32_t, i) == lane)
+        if (sim_clocks_is_before(clocks, last, g_array_index(owner->lent, uint32_t, i)))
             return true;
     return false;
 }
 
 typedef struct Giving {
     const Owner *owner;
+    const SimClocks *clocks;
     GArray *owed;
     SimPoolDebt debt;
 } Giving;
@@ -82,7 +84,7 @@ typedef struct Giving {
 static void owe(SimEpoch last, void *user_data)
 {
     Giving *giving = user_data;
-    if (is_lent(giving->owner, last.lane))
+    if (is_covered(giving->owner, giving->clocks, last))
         return;
     giving->debt.last = last;
     for (guint i = 0; i < giving->owed->len; i++) {
@@ -96,8 +98,8 @@ static void owe(SimEpoch last, void *user_data)
     g_array_append_val(giving->owed, giving->debt);
 }
 
-void sim_pool_debts_give(SimPoolDebts *debts, uint32_t pool, uint32_t buffer, uint32_t row,
-                         const SimHistory *history)
+void sim_pool_debts_give(SimPoolDebts *debts, const SimClocks *clocks, uint32_t pool,
+                         uint32_t buffer, uint32_t row, const SimHistory *history)
 {
     /* Owners that took the old list over keep it. */
     GArray *old = debts->pools[pool];
@@ -107,8 +109,10 @@ void sim_pool_debts_give(SimPoolDebts *debts, uint32_t pool, uint32_t buffer, ui
         g_array_unref(old);
     }
     debts->pools[pool] = owed;
-    Giving giving = {
-        .owner = &debts->owners[buffer], .owed = owed, .debt = {.buffer = buffer, .free_row = row}};
+    Giving giving = {.owner = &debts->owners[buffer],
+                     .clocks = clocks,
+                     .owed = owed,
+                     .debt = {.buffer = buffer, .free_row = row}};
     sim_history_each_last(history, buffer, owe, &giving);
     clear_owner(&debts->owners[buffer]);
 }

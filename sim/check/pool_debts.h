@@ -41,9 +41,10 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimPoolDebts, sim_pool_debts_free)
 void sim_pool_debts_take(SimPoolDebts *debts, uint32_t pool, uint32_t buffer);
 /* record_stream: a free of BUFFER from now on waits for what LANE has been given by then. */
 void sim_pool_debts_lend(SimPoolDebts *debts, uint32_t buffer, uint32_t lane);
-/* BUFFER's memory goes back to POOL at ROW. */
-void sim_pool_debts_give(SimPoolDebts *debts, uint32_t pool, uint32_t buffer, uint32_t row,
-                         const SimHistory *history);
+/* BUFFER's memory goes back to POOL at ROW: at once, or when the lanes that it was lent to have
+ * done what they have been given by now, and with it all that this had to wait for. */
+void sim_pool_debts_give(SimPoolDebts *debts, const SimClocks *clocks, uint32_t pool,
+                         uint32_t buffer, uint32_t row, const SimHistory *history);
 /* BUFFER is touched. Calls FUNC for each debt not paid, once. */
 void sim_pool_debts_touch(SimPoolDebts *debts, const SimClocks *clocks, uint32_t buffer,
                           SimEpoch touch, SimPoolDebtsUnpaidFunc func, void *user_data);

@@ -145,7 +145,7 @@ static void run_free(Run *run, uint32_t buffer)
     }
     life->died = run->index;
     if (has_pool(b))
-        sim_pool_debts_give(run->debts, b->stream, buffer, run->index, run->history);
+        sim_pool_debts_give(run->debts, run->clocks, b->stream, buffer, run->index, run->history);
     sim_history_finish(run->history, buffer);
     sim_freshness_forget(run->freshness, buffer);
     sim_gradient_flow_forget(run->flow, buffer);

@@ -154,22 +154,20 @@ static void check_races(const Graph *graph, BruteForce *result)
     }
 }
 
-/* What record_stream of BUFFER covers: accesses on that stream, and all that precede one. */
+/* record_stream: the block comes back when its streams have done what they had been given at the
+ * free, so ACCESS is covered if the last of those rows comes after it. */
 static bool is_covered(const Graph *graph, const Access *access)
 {
+    int64_t died = graph->died[access->buffer];
     uint32_t pool = sim_plan_buffer(graph->plan, access->buffer)->stream;
-    for (size_t i = 0; i < graph->n; i++) {
-        const SimInstruction *row = sim_plan_instruction(graph->plan, i);
+    for (int64_t i = 0; i < died; i++) {
+        const SimInstruction *row = sim_plan_instruction(graph->plan, (size_t)i);
         if (row->op != SIM_PLAN_RECORD_STREAM || row->buffer != access->buffer ||
-            row->stream == pool || (int64_t)i > graph->died[access->buffer])
+            row->stream == pool)
             continue;
-        for (guint j = 0; j < graph->accesses->len; j++) {
-            const Access *other = access_at(graph, j);
-            if (other->buffer == access->buffer &&
-                sim_plan_instruction(graph->plan, other->row)->stream == row->stream &&
-                is_over(graph, access->row, other->row))
-                return true;
-        }
+        int64_t last = find_back(graph, (size_t)died, is_of_stream, row->stream);
+        if (last >= 0 && is_over(graph, access->row, (uint32_t)last))
+            return true;
     }
     return false;
 }
