@@ -6,15 +6,13 @@
 #include "fsdp/fsdp1_context.h"
 #include "fsdp/fsdp1_forward.h"
 #include "fsdp/fsdp1_slices.h"
-#include "fsdp/gradient_clip.h"
 #include "fsdp/units.h"
 
 struct SimFsdp1 {
     SimUnits *units;
     SimFsdp1Context *context;
     SimFsdp1Slices *slices;
-    SimFsdp1Clip *clip;          /* of sharded gradients */
-    SimGradientClip *whole_clip; /* of whole ones */
+    SimFsdp1Clip *clip;
 };
 
 SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
@@ -28,7 +26,6 @@ SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan,
     SimFsdp1 *fsdp = g_new0(SimFsdp1, 1);
     fsdp->slices = sim_fsdp1_slices_new(context);
     fsdp->clip = sim_fsdp1_clip_new(fsdp->slices);
-    fsdp->whole_clip = sim_gradient_clip_new(plan, context->replicate_group, 1);
     fsdp->context = g_steal_pointer(&context);
     fsdp->units = g_steal_pointer(&units);
     return fsdp;
@@ -38,7 +35,6 @@ void sim_fsdp1_free(SimFsdp1 *fsdp)
 {
     if (fsdp == NULL)
         return;
-    sim_gradient_clip_free(fsdp->whole_clip);
     sim_fsdp1_clip_free(fsdp->clip);
     sim_fsdp1_slices_free(fsdp->slices);
     sim_fsdp1_context_free(fsdp->context);
@@ -147,13 +143,7 @@ void sim_fsdp1_finish_backward(SimFsdp1 *fsdp)
 
 void sim_fsdp1_clip(SimFsdp1 *fsdp)
 {
-    if (fsdp->context->is_sharded) {
-        sim_fsdp1_clip_run(fsdp->clip);
-        return;
-    }
-    const SimFsdp1Class *all = &g_array_index(fsdp->slices->classes, SimFsdp1Class, 0);
-    g_autoptr(GArray) tensors = sim_fsdp1_slices_collect(fsdp->slices, all);
-    sim_gradient_clip_run(fsdp->whole_clip, tensors);
+    sim_fsdp1_clip_run(fsdp->clip);
 }
 
 void sim_fsdp1_step(SimFsdp1 *fsdp)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp1_clip.h"
 
+#include "fsdp/gradient_clip.h"
 #include "fsdp/optimizer_tensor.h"
 
 #define NORM_BYTES UINT64_C(4)
@@ -8,8 +9,9 @@
 struct SimFsdp1Clip {
     SimFsdp1Slices *slices; /* borrowed, as the next */
     SimFsdp1Context *context;
-    uint32_t zero;  /* _zero_scalar, or NONE */
-    int32_t serial; /* of temporaries */
+    SimGradientClip *whole; /* NO_SHARD */
+    uint32_t zero;          /* _zero_scalar, or NONE */
+    int32_t serial;         /* of temporaries */
 };
 
 SimFsdp1Clip *sim_fsdp1_clip_new(SimFsdp1Slices *slices)
@@ -17,12 +19,16 @@ SimFsdp1Clip *sim_fsdp1_clip_new(SimFsdp1Slices *slices)
     SimFsdp1Clip *clip = g_new0(SimFsdp1Clip, 1);
     clip->slices = slices;
     clip->context = slices->context;
+    clip->whole = sim_gradient_clip_new(slices->context->plan, slices->context->replicate_group, 1);
     clip->zero = SIM_PLAN_NONE;
     return clip;
 }
 
 void sim_fsdp1_clip_free(SimFsdp1Clip *clip)
 {
+    if (clip == NULL)
+        return;
+    sim_gradient_clip_free(clip->whole);
     g_free(clip);
 }
 
@@ -125,6 +131,14 @@ static void make_zero(SimFsdp1Clip *clip)
     sim_plan_host_wait(plan, sim_plan_record(plan, clip->context->compute, name));
 }
 
+/* Whole gradients: torch.nn.utils.clip_grad_norm_. */
+static void run_whole(SimFsdp1Clip *clip)
+{
+    const SimFsdp1Class *all = &g_array_index(clip->slices->classes, SimFsdp1Class, 0);
+    g_autoptr(GArray) tensors = sim_fsdp1_slices_collect(clip->slices, all);
+    sim_gradient_clip_run(clip->whole, tensors);
+}
+
 void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
 {
     static const char *const STEPS[] = {"sqrt", "add", "reciprocal", "mul", "clamp"};
@@ -132,6 +146,10 @@ void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
     const GArray *classes = clip->slices->classes;
     if (clip->zero == SIM_PLAN_NONE)
         make_zero(clip);
+    if (!clip->context->is_sharded) {
+        run_whole(clip);
+        return;
+    }
     g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
     uint32_t value = alloc(clip, "total", NORM_BYTES);
     for (uint32_t c = 0; c < classes->len; c++) {
