@@ -78,6 +78,8 @@ static const SimGradientStep rms_norm_steps[] = {
 static const SimGradientStep layer_norm_steps[] = {
     STEP(LAYER_NORM_GRAD, 0, 7, (GRAD(0), IN(0), OUT(1), OUT(2), IN(1), IN(2)),
          (RESULT(0), RESULT(1), RESULT(2)))};
+static const SimGradientStep layer_norm_unbiased_steps[] = {
+    STEP(LAYER_NORM_GRAD, 0, 3, (GRAD(0), IN(0), OUT(1), OUT(2), IN(1)), (RESULT(0), RESULT(1)))};
 static const SimGradientStep attention_steps[] = {
     STEP(ATTENTION_GRAD, 0, 7, (GRAD(0), IN(0), IN(1), IN(2), OUT(0), OUT(1), OUT(2), OUT(3)),
          (RESULT(0), RESULT(1), RESULT(2)))};
@@ -155,6 +157,7 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
     FORMULA(CONV1D, conv1d_steps, IN(0), IN(1), END),
     FORMULA(RMS_NORM, rms_norm_steps, IN(0), IN(1), OUT(1), END),
     FORMULA(LAYER_NORM, layer_norm_steps, IN(2), IN(0), IN(1), OUT(1), OUT(2), END),
+    FORMULA(LAYER_NORM_UNBIASED, layer_norm_unbiased_steps, IN(0), IN(1), OUT(1), OUT(2), END),
     FORMULA(ATTENTION, attention_steps, IN(1), IN(0), IN(2), OUT(1), OUT(0), OUT(2), OUT(3), END),
     FORMULA(LOG_SOFTMAX, log_softmax_steps, OUT(0), END),
     FORMULA(NLL_LOSS, nll_loss_steps, IN(0), IN(1), OUT(1), END),

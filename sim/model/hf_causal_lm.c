@@ -21,6 +21,18 @@ SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot k
     return sim_program_bind(program, sim_forward_view(program, contiguous, 3, dims));
 }
 
+SimSlot sim_hf_causal_lm_gelu_new(SimProgram *p, SimSlot x)
+{
+    SimSlot half = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, x, 0.5);
+    SimSlot cube = sim_forward_scalar(p, SIM_OPERATOR_POW, x, 3);
+    SimSlot scaled = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, cube, 0.044715);
+    SimSlot inner = sim_forward_binary(p, SIM_OPERATOR_ADD, x, scaled);
+    SimSlot argument = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, inner, 0.7978845608028654);
+    SimSlot tanh = sim_forward_unary(p, SIM_OPERATOR_TANH, argument);
+    SimSlot shifted = sim_forward_scalar(p, SIM_OPERATOR_ADD_SCALAR, tanh, 1);
+    return sim_forward_binary(p, SIM_OPERATOR_MUL, half, shifted);
+}
+
 /* ForCausalLMLoss(logits, labels): labels padded by one and shifted, logits in f32. */
 static SimSlot write_loss(SimProgram *p, SimSlot logits, SimSlot labels, uint64_t vocabulary)
 {
@@ -43,6 +55,20 @@ static SimSlot write_loss(SimProgram *p, SimSlot logits, SimSlot labels, uint64_
     return loss;
 }
 
+/* logits / softcap, tanh, * softcap (Gemma 2). */
+static SimSlot write_softcap(SimProgram *p, SimSlot logits, double cap)
+{
+    SimSlot scaled = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, logits, 1 / cap);
+    sim_program_set_flags(p, SIM_PROGRAM_LOGITS);
+    logits = sim_program_rebind(p, logits, scaled);
+    SimSlot tanh = sim_forward_unary(p, SIM_OPERATOR_TANH, logits);
+    sim_program_set_flags(p, SIM_PROGRAM_LOGITS);
+    logits = sim_program_rebind(p, logits, tanh);
+    scaled = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, logits, cap);
+    sim_program_set_flags(p, SIM_PROGRAM_LOGITS);
+    return sim_program_rebind(p, logits, scaled);
+}
+
 void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint32_t decoder)
 {
     SimProgram *head = sim_forward_linear_new(false);
@@ -55,6 +81,8 @@ void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint
     SimProgram *p = sim_program_new(1);
     SimSlot hidden = sim_program_bind(p, sim_forward_module(p, decoder, 0));
     SimSlot logits = sim_program_bind(p, sim_forward_module(p, model->head, hidden));
+    if (config->logit_softcap > 0)
+        logits = write_softcap(p, logits, config->logit_softcap);
     SimSlot loss = sim_program_bind(p, write_loss(p, logits, 0, config->vocabulary));
     SimSlot output[] = {loss, logits}; /* CausalLMOutput, of which the script takes the loss */
     sim_program_finish(p, 2, output);

@@ -16,6 +16,9 @@ SimSlot sim_hf_causal_lm_position_ids(SimProgram *program);
 SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot key, SimSlot value,
                                    double dropout);
 
+/* gelu_new: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * pow(x, 3.0)))) */
+SimSlot sim_hf_causal_lm_gelu_new(SimProgram *program, SimSlot x);
+
 /* Adds lm_head, tied as the config says, and the root's forward: DECODER's output, logits, loss
  * (loss/loss_utils.py, ForCausalLMLoss). */
 void sim_hf_causal_lm_finish(SimModel *model, const SimModelConfig *config, uint32_t decoder);

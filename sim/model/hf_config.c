@@ -5,13 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/json.h"
-
-/* Bounds that no model comes near and that keep products below 2^63. */
-#define MAX_WIDTH (INT64_C(1) << 24)
-#define MAX_LAYERS 10000
-#define MAX_HEADS 65536
-#define MAX_POSITIONS (INT64_C(1) << 32)
+#include "model/hf_config_read.h"
 
 typedef struct Architecture {
     const char *name, *model_type;
@@ -23,6 +17,13 @@ static const Architecture architectures[SIM_ARCHITECTURE_COUNT] = {
     [SIM_ARCHITECTURE_QWEN2] = {"Qwen2ForCausalLM", "qwen2"},
     [SIM_ARCHITECTURE_QWEN3] = {"Qwen3ForCausalLM", "qwen3"},
     [SIM_ARCHITECTURE_GPT2] = {"GPT2LMHeadModel", "gpt2"},
+    [SIM_ARCHITECTURE_MIXTRAL] = {"MixtralForCausalLM", "mixtral"},
+    [SIM_ARCHITECTURE_QWEN3_MOE] = {"Qwen3MoeForCausalLM", "qwen3_moe"},
+    [SIM_ARCHITECTURE_GEMMA2] = {"Gemma2ForCausalLM", "gemma2"},
+    [SIM_ARCHITECTURE_GEMMA3] = {"Gemma3ForCausalLM", "gemma3_text"},
+    [SIM_ARCHITECTURE_PHI3] = {"Phi3ForCausalLM", "phi3"},
+    [SIM_ARCHITECTURE_GPT_NEOX] = {"GPTNeoXForCausalLM", "gpt_neox"},
+    [SIM_ARCHITECTURE_MPT] = {"MptForCausalLM", "mpt"},
 };
 
 const char *sim_hf_config_architecture_name(SimArchitecture architecture)
@@ -36,33 +37,21 @@ void sim_hf_config_free(SimModelConfig *config)
     if (config == NULL)
         return;
     g_free(config->name);
+    g_free(config->slides);
+    g_free(config->is_sparse);
     g_free(config);
 }
 
-/* The member, or DEFAULT where it is absent or null. */
-static bool get_count(const cJSON *json, const char *path, const char *key, int64_t max,
-                      int64_t default_, uint64_t *out, GError **error)
+bool sim_hf_config_slides(const SimModelConfig *config, uint64_t layer)
 {
-    int64_t value = default_;
-    bool is_optional = default_ >= 0 && !sim_json_has(json, key);
-    if (!is_optional && !sim_json_get_int64(json, path, key, 1, max, &value, error))
-        return false;
-    *out = (uint64_t)value;
-    return true;
+    g_assert(layer < config->layers);
+    return config->sliding_window > 0 && (config->slides == NULL || config->slides[layer]);
 }
 
-static bool get_flag(const cJSON *json, const char *path, const char *key, bool default_, bool *out,
-                     GError **error)
+bool sim_hf_config_is_sparse(const SimModelConfig *config, uint64_t layer)
 {
-    *out = default_;
-    return !sim_json_has(json, key) || sim_json_get_bool(json, path, key, out, error);
-}
-
-static bool get_fraction(const cJSON *json, const char *path, const char *key, double default_,
-                         double *out, GError **error)
-{
-    *out = default_;
-    return !sim_json_has(json, key) || sim_json_get_double(json, path, key, 0, 1, out, error);
+    g_assert(layer < config->layers);
+    return config->experts > 0 && (config->is_sparse == NULL || config->is_sparse[layer]);
 }
 
 static bool find_architecture(const cJSON *json, const char *path, SimArchitecture *out,
@@ -100,72 +89,100 @@ static bool find_architecture(const cJSON *json, const char *path, SimArchitectu
     return false;
 }
 
-static bool check_divides(const char *path, const char *what, uint64_t whole, const char *by,
-                          uint64_t part, GError **error)
+/* Sizes that a decoder of Llama's family names so. */
+static bool read_sizes(const cJSON *json, const char *path, SimModelConfig *config, GError **error)
 {
-    if (whole % part == 0)
-        return true;
-    g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
-                "%s.%s: expected a multiple of %s (%" G_GUINT64_FORMAT
-                "), found %" G_GUINT64_FORMAT,
-                path, what, by, part, whole);
-    return false;
+    return sim_hf_config_get_count(json, path, "hidden_size", MAX_WIDTH, -1, &config->hidden,
+                                   error) &&
+           sim_hf_config_get_count(json, path, "num_hidden_layers", MAX_LAYERS, -1, &config->layers,
+                                   error) &&
+           sim_hf_config_get_count(json, path, "num_attention_heads", MAX_HEADS, -1, &config->heads,
+                                   error) &&
+           sim_hf_config_get_count(json, path, "num_key_value_heads", MAX_HEADS,
+                                   (int64_t)config->heads, &config->key_value_heads, error) &&
+           sim_hf_config_get_count(json, path, "intermediate_size", MAX_WIDTH, -1,
+                                   &config->intermediate, error) &&
+           sim_hf_config_get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
+                                   error) &&
+           sim_hf_config_get_count(json, path, "max_position_embeddings", MAX_POSITIONS, 2048,
+                                   &config->max_positions, error) &&
+           sim_hf_config_get_fraction(json, path, "rms_norm_eps", 1e-6, &config->norm_eps, error) &&
+           sim_hf_config_get_fraction(json, path, "attention_dropout", 0,
+                                      &config->attention_dropout, error);
+}
+
+/* The head's size where the config does not say: a share of the hidden size, or DEFAULT if not 0.
+ */
+static bool read_head(const cJSON *json, const char *path, int64_t default_, SimModelConfig *config,
+                      GError **error)
+{
+    if (!sim_json_has(json, "head_dim") && default_ == 0 &&
+        !sim_hf_config_check_divides(path, "hidden_size", config->hidden, "num_attention_heads",
+                                     config->heads, error))
+        return false;
+    int64_t share = default_ > 0 ? default_ : (int64_t)(config->hidden / config->heads);
+    if (!sim_hf_config_get_count(json, path, "head_dim", MAX_WIDTH, share, &config->head_dim,
+                                 error) ||
+        !sim_hf_config_check_divides(path, "num_attention_heads", config->heads,
+                                     "num_key_value_heads", config->key_value_heads, error) ||
+        !sim_hf_config_check_divides(path, "head_dim", config->head_dim, "two halves", 2, error))
+        return false;
+    config->rotary_dim = config->head_dim;
+    return true;
+}
+
+bool sim_hf_config_read_decoder(const cJSON *json, const char *path, int64_t head_dim,
+                                SimModelConfig *config, GError **error)
+{
+    return read_sizes(json, path, config, error) && read_head(json, path, head_dim, config, error);
 }
 
 static bool read_llama(const cJSON *json, const char *path, SimModelConfig *config, GError **error)
 {
     bool has_attention_bias = false;
-    bool is_qwen3 = config->architecture == SIM_ARCHITECTURE_QWEN3;
-    if (!get_count(json, path, "hidden_size", MAX_WIDTH, -1, &config->hidden, error) ||
-        !get_count(json, path, "num_hidden_layers", MAX_LAYERS, -1, &config->layers, error) ||
-        !get_count(json, path, "num_attention_heads", MAX_HEADS, -1, &config->heads, error) ||
-        !get_count(json, path, "num_key_value_heads", MAX_HEADS, (int64_t)config->heads,
-                   &config->key_value_heads, error) ||
-        !get_count(json, path, "intermediate_size", MAX_WIDTH, -1, &config->intermediate, error) ||
-        !get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary, error) ||
-        !get_count(json, path, "max_position_embeddings", MAX_POSITIONS, 2048,
-                   &config->max_positions, error) ||
-        !get_fraction(json, path, "rms_norm_eps", 1e-6, &config->norm_eps, error) ||
-        !get_fraction(json, path, "attention_dropout", 0, &config->attention_dropout, error) ||
-        !get_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied, error) ||
-        !get_flag(json, path, "attention_bias", false, &has_attention_bias, error) ||
-        !get_flag(json, path, "mlp_bias", false, &config->has_mlp_bias, error))
+    SimArchitecture architecture = config->architecture;
+    bool is_qwen2 = architecture == SIM_ARCHITECTURE_QWEN2;
+    bool has_qk_norm =
+        architecture == SIM_ARCHITECTURE_QWEN3 || architecture == SIM_ARCHITECTURE_QWEN3_MOE;
+    if (!sim_hf_config_read_decoder(json, path, has_qk_norm ? 128 : 0, config, error) ||
+        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied,
+                                error) ||
+        !sim_hf_config_get_flag(json, path, "attention_bias", false, &has_attention_bias, error) ||
+        !sim_hf_config_get_flag(json, path, "mlp_bias", false, &config->has_mlp_bias, error))
         return false;
-    if (!sim_json_has(json, "head_dim") && !is_qwen3 &&
-        !check_divides(path, "hidden_size", config->hidden, "num_attention_heads", config->heads,
-                       error))
+    config->has_qkv_bias = is_qwen2 || has_attention_bias;
+    config->has_output_bias = has_attention_bias && !is_qwen2;
+    config->has_qk_norm = has_qk_norm;
+    if (!sim_hf_config_read_window(json, path, config, error))
         return false;
-    int64_t head_dim = is_qwen3 ? 128 : (int64_t)(config->hidden / config->heads);
-    if (!get_count(json, path, "head_dim", MAX_WIDTH, head_dim, &config->head_dim, error) ||
-        !check_divides(path, "num_attention_heads", config->heads, "num_key_value_heads",
-                       config->key_value_heads, error))
-        return false;
-    if (!check_divides(path, "head_dim", config->head_dim, "two halves", 2, error))
-        return false;
-    config->has_qkv_bias = config->architecture == SIM_ARCHITECTURE_QWEN2 || has_attention_bias;
-    config->has_output_bias = has_attention_bias && config->architecture != SIM_ARCHITECTURE_QWEN2;
-    config->has_qk_norm = is_qwen3;
-    bool uses_window = config->architecture == SIM_ARCHITECTURE_MISTRAL;
-    return !uses_window || !sim_json_has(json, "sliding_window") ||
-           get_count(json, path, "sliding_window", MAX_POSITIONS, -1, &config->sliding_window,
-                     error);
+    bool is_mixture =
+        architecture == SIM_ARCHITECTURE_MIXTRAL || architecture == SIM_ARCHITECTURE_QWEN3_MOE;
+    return !is_mixture || sim_hf_config_read_experts(json, path, config, error);
 }
 
 static bool read_gpt2(const cJSON *json, const char *path, SimModelConfig *config, GError **error)
 {
-    if (!get_count(json, path, "n_embd", MAX_WIDTH, -1, &config->hidden, error) ||
-        !get_count(json, path, "n_layer", MAX_LAYERS, -1, &config->layers, error) ||
-        !get_count(json, path, "n_head", MAX_HEADS, -1, &config->heads, error) ||
-        !get_count(json, path, "n_positions", MAX_POSITIONS, 1024, &config->max_positions, error) ||
-        !get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary, error) ||
-        !get_count(json, path, "n_inner", 4 * MAX_WIDTH, 4 * (int64_t)config->hidden,
-                   &config->intermediate, error) ||
-        !get_fraction(json, path, "layer_norm_epsilon", 1e-5, &config->norm_eps, error) ||
-        !get_fraction(json, path, "attn_pdrop", 0.1, &config->attention_dropout, error) ||
-        !get_fraction(json, path, "embd_pdrop", 0.1, &config->embedding_dropout, error) ||
-        !get_fraction(json, path, "resid_pdrop", 0.1, &config->residual_dropout, error) ||
-        !get_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied, error) ||
-        !check_divides(path, "n_embd", config->hidden, "n_head", config->heads, error))
+    if (!sim_hf_config_get_count(json, path, "n_embd", MAX_WIDTH, -1, &config->hidden, error) ||
+        !sim_hf_config_get_count(json, path, "n_layer", MAX_LAYERS, -1, &config->layers, error) ||
+        !sim_hf_config_get_count(json, path, "n_head", MAX_HEADS, -1, &config->heads, error) ||
+        !sim_hf_config_get_count(json, path, "n_positions", MAX_POSITIONS, 1024,
+                                 &config->max_positions, error) ||
+        !sim_hf_config_get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
+                                 error) ||
+        !sim_hf_config_get_count(json, path, "n_inner", 4 * MAX_WIDTH, 4 * (int64_t)config->hidden,
+                                 &config->intermediate, error) ||
+        !sim_hf_config_get_fraction(json, path, "layer_norm_epsilon", 1e-5, &config->norm_eps,
+                                    error) ||
+        !sim_hf_config_get_fraction(json, path, "attn_pdrop", 0.1, &config->attention_dropout,
+                                    error) ||
+        !sim_hf_config_get_fraction(json, path, "embd_pdrop", 0.1, &config->embedding_dropout,
+                                    error) ||
+        !sim_hf_config_get_fraction(json, path, "resid_pdrop", 0.1, &config->residual_dropout,
+                                    error) ||
+        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied,
+                                error) ||
+        !sim_hf_config_check_divides(path, "n_embd", config->hidden, "n_head", config->heads,
+                                     error))
         return false;
     config->key_value_heads = config->heads;
     config->head_dim = config->hidden / config->heads;
@@ -225,9 +242,28 @@ SimModelConfig *sim_hf_config_load(const char *file, GError **error)
     config->name = name_of(file);
     if (!find_architecture(json, path, &config->architecture, error))
         return NULL;
-    bool is_read =
-        config->architecture == SIM_ARCHITECTURE_GPT2
-            ? read_gpt2(json, path, config, error)
-            : read_llama(json, path, config, error) && check_llama_activation(json, path, error);
+    bool is_read = false;
+    switch (config->architecture) {
+    case SIM_ARCHITECTURE_GPT2:
+        is_read = read_gpt2(json, path, config, error);
+        break;
+    case SIM_ARCHITECTURE_GEMMA2:
+    case SIM_ARCHITECTURE_GEMMA3:
+        is_read = sim_hf_config_read_gemma(json, path, config, error);
+        break;
+    case SIM_ARCHITECTURE_GPT_NEOX:
+        is_read = sim_hf_config_read_neox(json, path, config, error);
+        break;
+    case SIM_ARCHITECTURE_MPT:
+        is_read = sim_hf_config_read_mpt(json, path, config, error);
+        break;
+    case SIM_ARCHITECTURE_PHI3:
+        is_read = sim_hf_config_read_phi3(json, path, config, error) &&
+                  check_llama_activation(json, path, error);
+        break;
+    default:
+        is_read =
+            read_llama(json, path, config, error) && check_llama_activation(json, path, error);
+    }
     return is_read ? g_steal_pointer(&config) : NULL;
 }

@@ -60,26 +60,13 @@ static SimProgram *write_attention(const SimModelConfig *config, double attentio
     return p;
 }
 
-/* 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * pow(x, 3.0)))) */
-static SimSlot write_gelu_new(SimProgram *p, SimSlot x)
-{
-    SimSlot half = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, x, 0.5);
-    SimSlot cube = sim_forward_scalar(p, SIM_OPERATOR_POW, x, 3);
-    SimSlot scaled = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, cube, 0.044715);
-    SimSlot inner = sim_forward_binary(p, SIM_OPERATOR_ADD, x, scaled);
-    SimSlot argument = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, inner, 0.7978845608028654);
-    SimSlot tanh = sim_forward_unary(p, SIM_OPERATOR_TANH, argument);
-    SimSlot shifted = sim_forward_scalar(p, SIM_OPERATOR_ADD_SCALAR, tanh, 1);
-    return sim_forward_binary(p, SIM_OPERATOR_MUL, half, shifted);
-}
-
 /* Children: c_fc 1, c_proj 2. */
 static SimProgram *write_mlp(bool is_gelu_kernel, double dropout)
 {
     SimProgram *p = sim_program_new(1);
     SimSlot hidden = sim_program_bind(p, sim_forward_module(p, 1, 0));
     SimSlot active = is_gelu_kernel ? sim_forward_unary(p, SIM_OPERATOR_GELU, hidden)
-                                    : write_gelu_new(p, hidden);
+                                    : sim_hf_causal_lm_gelu_new(p, hidden);
     hidden = sim_program_rebind(p, hidden, active);
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, 2, hidden));
     if (dropout > 0)

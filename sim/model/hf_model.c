@@ -46,6 +46,27 @@ static void set_figures(SimModel *model, const SimModelConfig *config)
     };
 }
 
+static SimModel *build(const SimModelConfig *config, const SimModelOptions *options)
+{
+    if (options->code == SIM_MODEL_CODE_TORCHTITAN)
+        return sim_hf_model_build_torchtitan(config, options);
+    switch (config->architecture) {
+    case SIM_ARCHITECTURE_GPT2:
+        return sim_hf_model_build_gpt2(config, options);
+    case SIM_ARCHITECTURE_GEMMA2:
+    case SIM_ARCHITECTURE_GEMMA3:
+        return sim_hf_model_build_gemma(config, options);
+    case SIM_ARCHITECTURE_PHI3:
+        return sim_hf_model_build_phi3(config, options);
+    case SIM_ARCHITECTURE_GPT_NEOX:
+        return sim_hf_model_build_neox(config, options);
+    case SIM_ARCHITECTURE_MPT:
+        return sim_hf_model_build_mpt(config, options);
+    default:
+        return sim_hf_model_build_llama(config, options);
+    }
+}
+
 SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions *options,
                              GError **error)
 {
@@ -56,10 +77,7 @@ SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions
                     config->name, sim_hf_config_architecture_name(config->architecture));
         return NULL;
     }
-    SimModel *model =
-        options->code == SIM_MODEL_CODE_TORCHTITAN ? sim_hf_model_build_torchtitan(config, options)
-        : config->architecture == SIM_ARCHITECTURE_GPT2 ? sim_hf_model_build_gpt2(config, options)
-                                                        : sim_hf_model_build_llama(config);
+    SimModel *model = build(config, options);
     set_figures(model, config);
     return model;
 }

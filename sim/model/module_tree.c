@@ -43,18 +43,31 @@ uint32_t sim_module_tree_add(SimModel *model, uint32_t parent, const char *name)
     return model->modules->len - 1;
 }
 
-uint32_t sim_module_tree_add_parameter(SimModel *model, uint32_t module, const char *name,
-                                       uint64_t rows, uint64_t columns)
+static uint32_t add_parameter(SimModel *model, uint32_t module, const char *name, SimShape shape)
 {
     g_assert(module + 1 == model->modules->len);
     SimParameter parameter = {.path = join_path(model, module, name),
-                              .shape = {.dims = {rows, columns}, .n_dims = columns > 0 ? 2 : 1},
+                              .shape = shape,
                               .module = module,
                               .tied_to = SIM_MODEL_NONE};
     parameter.elements = sim_shape_elements(&parameter.shape);
     g_array_append_val(model->parameters, parameter);
     g_array_index(model->modules, SimModule, module).n_parameters++;
     return model->parameters->len - 1;
+}
+
+uint32_t sim_module_tree_add_parameter(SimModel *model, uint32_t module, const char *name,
+                                       uint64_t rows, uint64_t columns)
+{
+    SimShape shape = {.dims = {rows, columns}, .n_dims = columns > 0 ? 2 : 1};
+    return add_parameter(model, module, name, shape);
+}
+
+uint32_t sim_module_tree_add_stack(SimModel *model, uint32_t module, const char *name,
+                                   uint64_t experts, uint64_t rows, uint64_t columns)
+{
+    SimShape shape = {.dims = {experts, rows, columns}, .n_dims = 3};
+    return add_parameter(model, module, name, shape);
 }
 
 void sim_module_tree_tie(SimModel *model, uint32_t parameter, uint32_t to)

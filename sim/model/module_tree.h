@@ -17,6 +17,10 @@ uint32_t sim_module_tree_add(SimModel *model, uint32_t parent, const char *name)
 uint32_t sim_module_tree_add_parameter(SimModel *model, uint32_t module, const char *name,
                                        uint64_t rows, uint64_t columns);
 
+/* The same of a stack of EXPERTS matrices. */
+uint32_t sim_module_tree_add_stack(SimModel *model, uint32_t module, const char *name,
+                                   uint64_t experts, uint64_t rows, uint64_t columns);
+
 /* PARAMETER holds nothing of its own: it is TO. */
 void sim_module_tree_tie(SimModel *model, uint32_t parameter, uint32_t to);
 

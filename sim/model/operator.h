@@ -69,6 +69,7 @@
     X(RMS_NORM_GRAD, "rms_norm_grad")                                                              \
     X(RMS_NORM_GRAD_WEIGHT, "rms_norm_grad_weight")                                                \
     X(LAYER_NORM, "layer_norm")                                                                    \
+    X(LAYER_NORM_UNBIASED, "layer_norm_unbiased")                                                  \
     X(LAYER_NORM_GRAD, "layer_norm_grad")                                                          \
     X(LAYER_NORM_GRAD_WEIGHT, "layer_norm_grad_weight")                                            \
     X(ATTENTION, "attention")                                                                      \
@@ -199,7 +200,7 @@ typedef struct SimOperatorCall {
     uint32_t n_outputs, n_kernels, n_events, n_scratch;
     SimLayout outputs[SIM_OPERATOR_MAX_OUTPUTS];
     uint64_t offsets[SIM_OPERATOR_MAX_OUTPUTS]; /* views: elements from input 0's first */
-    SimOperatorKernel kernels[5];
+    SimOperatorKernel kernels[8];
     SimOperatorEvent events[SIM_OPERATOR_MAX_EVENTS];
 } SimOperatorCall;
 

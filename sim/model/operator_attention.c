@@ -56,6 +56,19 @@ static void describe_forward(SimOperatorCall *call)
     set_figures(kernel, query, call->inputs[1], 2);
 }
 
+/* Gradient and output are brought to [B, S, heads, head_dim] in one piece first
+ * (_flash_attention_backward of attention_backward.cu). */
+static void describe_contiguous(SimOperatorCall *call, uint32_t input)
+{
+    SimLayout rows = sim_layout_transpose(call->inputs[input], 1, 2);
+    if (sim_layout_is_contiguous(&rows))
+        return;
+    sim_operator_describe_scratch(call, sim_layout_bytes(&rows));
+    SimOperatorKernel *copy =
+        sim_operator_describe_kernel(call, SIM_OPERATOR_CLONE, 1U << input, 0);
+    copy->hbm_bytes *= 2;
+}
+
 /* gradient, query, key, value, output, lse, seed, unused -> gradients of query, key, value.
  * Scratch: rows of dO.O, the query gradient in f32 (sequence rounded to 128, head_dim to 32) and,
  * with grouped keys, key and value gradients for every query head, summed at the end. Five matrix
@@ -68,6 +81,8 @@ static void describe_backward(SimOperatorCall *call)
     SimLayout query_out = sim_layout_pointwise(q, 1, query->dtype);
     SimLayout key_out = sim_layout_pointwise(k, 1, key->dtype);
     SimLayout value_out = sim_layout_pointwise(value, 1, key->dtype);
+    describe_contiguous(call, 0);
+    describe_contiguous(call, 4);
     sim_operator_describe_output(call, &query_out);
     sim_operator_describe_output(call, &key_out);
     sim_operator_describe_output(call, &value_out);

@@ -19,15 +19,15 @@ static void describe_forward(SimOperatorCall *call)
     SimLayout statistics = statistics_of(call->inputs[0]);
     sim_operator_describe_output(call, &out);
     sim_operator_describe_output(call, &statistics);
-    if (call->operator_ == SIM_OPERATOR_LAYER_NORM)
+    if (call->operator_ != SIM_OPERATOR_RMS_NORM)
         sim_operator_describe_output(call, &statistics);
     SimOperatorKernel *kernel =
         sim_operator_describe_kernel(call, call->operator_, SIM_OPERATOR_ALL, SIM_OPERATOR_ALL);
     kernel->writes = (1U << call->n_outputs) - 1;
 }
 
-/* gradient, input, statistics.., weight [, bias] -> gradients of input, weight [, bias]: two
- * kernels.
+/* gradient, input, statistics.., weight [, bias: LayerNorm's] -> gradients of input, weight [,
+ * bias]: two kernels.
  */
 static void describe_backward(SimOperatorCall *call)
 {
@@ -37,13 +37,14 @@ static void describe_backward(SimOperatorCall *call)
     SimLayout weight_out = sim_layout_contiguous(&weight->shape, weight->dtype);
     sim_operator_describe_output(call, &out);
     sim_operator_describe_output(call, &weight_out);
-    if (is_layer_norm)
+    bool has_bias = is_layer_norm && call->n_inputs == 6;
+    if (has_bias)
         sim_operator_describe_output(call, &weight_out);
     sim_operator_describe_kernel(call, call->operator_, (1U << call->n_inputs) - 1, 1);
     sim_operator_describe_kernel(call,
                                  is_layer_norm ? SIM_OPERATOR_LAYER_NORM_GRAD_WEIGHT
                                                : SIM_OPERATOR_RMS_NORM_GRAD_WEIGHT,
-                                 is_layer_norm ? 0xf : 0x7, is_layer_norm ? 6 : 2);
+                                 is_layer_norm ? 0xf : 0x7, has_bias ? 6 : 2);
 }
 
 bool sim_operator_describe_norm(SimOperatorCall *call)
@@ -51,6 +52,7 @@ bool sim_operator_describe_norm(SimOperatorCall *call)
     switch (call->operator_) {
     case SIM_OPERATOR_RMS_NORM:
     case SIM_OPERATOR_LAYER_NORM:
+    case SIM_OPERATOR_LAYER_NORM_UNBIASED:
         describe_forward(call);
         return true;
     case SIM_OPERATOR_RMS_NORM_GRAD:

@@ -56,7 +56,7 @@ struct SimProgram {
     GArray *attributes; /* of SimAttributes; entry 0 is empty */
     GArray *dying;      /* of SimSlot */
     uint32_t n_slots, n_arguments;
-    SimSlot results[2];
+    SimSlot results[3];
     uint32_t n_results;
     /* while it is built */
     GArray *scopes;     /* of the builder */

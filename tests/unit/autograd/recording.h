@@ -66,8 +66,18 @@ static inline SimModel *build_net(const SimModelConfig *config, const SimModelOp
     return model;
 }
 
-/* The net as it was recorded: two layers, cast to bf16 as a whole, f32 buffers too (FSDP leaves
- * them as they are). */
+/* The net as it was recorded: cast to bf16 as a whole, f32 buffers too (FSDP leaves them as they
+ * are). */
+static inline void round_buffers(SimModel *model)
+{
+    for (guint i = 0; i < model->buffers->len; i++) {
+        SimModelBuffer *buffer = &g_array_index(model->buffers, SimModelBuffer, i);
+        if (buffer->dtype == SIM_DTYPE_F32)
+            buffer->dtype = SIM_DTYPE_BF16;
+    }
+}
+
+/* Of two layers. */
 static inline SimModel *build_recorded_net(const char *net, const SimModelOptions *options,
                                            bool is_gelu_kernel)
 {
@@ -75,11 +85,7 @@ static inline SimModel *build_recorded_net(const char *net, const SimModelOption
     config->layers = 2;
     config->is_gelu_kernel = config->is_gelu_kernel || is_gelu_kernel;
     SimModel *model = build_net(config, options);
-    for (guint i = 0; i < model->buffers->len; i++) {
-        SimModelBuffer *buffer = &g_array_index(model->buffers, SimModelBuffer, i);
-        if (buffer->dtype == SIM_DTYPE_F32)
-            buffer->dtype = SIM_DTYPE_BF16;
-    }
+    round_buffers(model);
     return model;
 }
 
