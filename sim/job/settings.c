@@ -44,24 +44,24 @@ static bool check_ranks(const char *text, GError **error);
 #define FIELD(field) offsetof(SimSettings, field)
 #define INTEGER(name_, group_, field_, argument_, fallback_, first_, last_, help_)                 \
     {                                                                                              \
-        .info = {name_, group_, argument_, help_}, .type = TYPE_INTEGER, .offset = FIELD(field_),  \
-        .fallback = fallback_, .first = first_, .last = last_                                      \
+        .info = {name_, group_, argument_, help_, false}, .type = TYPE_INTEGER,                    \
+        .offset = FIELD(field_), .fallback = fallback_, .first = first_, .last = last_             \
     }
 #define CHOICE(name_, group_, field_, choices_, first_, fallback_, help_)                          \
     {                                                                                              \
-        .info = {name_, group_, choices_, help_}, .type = TYPE_CHOICE, .offset = FIELD(field_),    \
-        .fallback = fallback_, .first = first_                                                     \
+        .info = {name_, group_, choices_, help_, false}, .type = TYPE_CHOICE,                      \
+        .offset = FIELD(field_), .fallback = fallback_, .first = first_                            \
     }
 #define TEXT(name_, group_, field_, argument_, fallback_, check_, help_)                           \
     {                                                                                              \
-        .info = {name_, group_, argument_, help_}, .type = TYPE_TEXT, .offset = FIELD(field_),     \
-        .fallback = fallback_, .check = check_                                                     \
+        .info = {name_, group_, argument_, help_, false}, .type = TYPE_TEXT,                       \
+        .offset = FIELD(field_), .fallback = fallback_, .check = check_                            \
     }
 
 #define COUNT_OR(name_, group_, field_, word_, fallback_, last_, help_)                            \
     {                                                                                              \
-        .info = {name_, group_, "N|" word_, help_}, .type = TYPE_INTEGER, .offset = FIELD(field_), \
-        .fallback = fallback_, .first = 1, .last = last_, .zero = word_                            \
+        .info = {name_, group_, "N|" word_, help_, false}, .type = TYPE_INTEGER,                   \
+        .offset = FIELD(field_), .fallback = fallback_, .first = 1, .last = last_, .zero = word_   \
     }
 #define LIST(name_, group_, field_, argument_, check_, help_)                                      \
     {                                                                                              \
