@@ -186,7 +186,7 @@ static double fastest_rate(const SimCluster *cluster, const SimCalibrationTarget
     SimGroupShape shape = {gpus, 1, gpus, gpus, gpus};
     SimNcclGraphs graphs = sim_nccl_graph_compute(cluster, &shape);
     return (double)sim_nccl_cost_compute(cluster, &shape, &graphs, target->operation,
-                                         target->algorithm, target->protocol)
+                                         target->algorithm, target->protocol, SIM_GIB)
         .bandwidth;
 }
 

@@ -145,21 +145,18 @@ static SimCollectiveCost expected_cost(const SimCluster *cluster,
 {
     const SimGroupShape *shape = &request->shape;
     double bytes = (double)request->bytes;
-    float time = sim_nccl_cost_time(cluster, shape, graphs, request->operation,
-                                    selection->algorithm, selection->protocol, request->bytes);
-    SimNcclCost cost = sim_nccl_cost_compute(cluster, shape, graphs, request->operation,
-                                             selection->algorithm, selection->protocol);
+    SimNcclCost cost =
+        sim_nccl_cost_compute(cluster, shape, graphs, request->operation, selection->algorithm,
+                              selection->protocol, request->bytes);
     SimVolume volume = compute_volume(request, selection->algorithm);
     double bandwidth = (double)cost.bandwidth * GB;
-    /* What the table adds for long rings and bent trees counts as latency. */
-    double latency = (double)time - bytes / bandwidth * PICOSECONDS;
     if (shape->nodes > 1 && selection->protocol != SIM_COMM_LL)
         bandwidth *= network_rate(cluster, request, row) /
                      ((double)graphs->ring.channels * (double)graphs->ring.inter * GB);
     double moved = (double)volume.bytes + (double)volume.picobytes / 1e12;
     double rate = bytes > 0 ? moved / bytes * bandwidth : bandwidth;
     return make_cost(selection->algorithm, selection->protocol, volume,
-                     MAX(latency, 0) + copy_us(request, row), rate);
+                     (double)cost.latency + copy_us(request, row), rate);
 }
 
 /* The constants of the pair that NCCL takes, or what NCCL expects of it. */

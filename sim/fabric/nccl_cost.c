@@ -237,9 +237,30 @@ static const SimNcclGraph *find_graph(const SimNcclGraphs *graphs, SimCommAlgori
     }
 }
 
+/* What depends on the size: trees do not keep to the model in the middle, long rings across nodes
+ * take longer to start. */
+static void adjust(const Cell *cell, uint64_t bytes, SimNcclCost *cost)
+{
+    if (cell->operation != SIM_COMM_ALL_REDUCE)
+        return;
+    const SimCommTuner *tuner = &cell->cluster->comm->tuner;
+    int log = log2_floor(bytes >> 6);
+    bool is_bent_tree = cell->algorithm == SIM_COMM_TREE && log < N_TREE_FACTORS - 1;
+    bool is_bent_nvls_tree = cell->algorithm == SIM_COMM_NVLS_TREE && log < N_TREE_FACTORS &&
+                             tuner->architecture == SIM_COMM_BLACKWELL &&
+                             tuner->host != SIM_COMM_ARM;
+    if (log >= 0 && (is_bent_tree || is_bent_nvls_tree))
+        cost->bandwidth *= tree_factors[cell->protocol][log];
+    uint64_t blocks = (uint64_t)cell->graphs->channels * cell->shape->ranks;
+    if (cell->algorithm == SIM_COMM_RING && cell->protocol == SIM_COMM_SIMPLE &&
+        cell->shape->nodes > 1 && bytes / blocks >= 64)
+        cost->latency = (float)((double)cost->latency * 1.4);
+}
+
 SimNcclCost sim_nccl_cost_compute(const SimCluster *cluster, const SimGroupShape *shape,
                                   const SimNcclGraphs *graphs, SimCommOperation operation,
-                                  SimCommAlgorithm algorithm, SimCommProtocol protocol)
+                                  SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                  uint64_t bytes)
 {
     int ranks = (int)shape->ranks;
     int steps = operation == SIM_COMM_ALL_REDUCE  ? 2 * (ranks - 1)
@@ -259,28 +280,14 @@ SimNcclCost sim_nccl_cost_compute(const SimCluster *cluster, const SimGroupShape
     };
     if (!exists(&cell))
         return (SimNcclCost){0};
-    return (SimNcclCost){compute_latency(&cell), compute_bandwidth(&cell)};
+    SimNcclCost cost = {compute_latency(&cell), compute_bandwidth(&cell)};
+    adjust(&cell, bytes, &cost);
+    return cost;
 }
 
-float sim_nccl_cost_time(const SimCluster *cluster, const SimGroupShape *shape,
-                         const SimNcclGraphs *graphs, SimCommOperation operation,
-                         SimCommAlgorithm algorithm, SimCommProtocol protocol, uint64_t bytes)
+float sim_nccl_cost_time(SimNcclCost cost, uint64_t bytes)
 {
-    SimNcclCost cost =
-        sim_nccl_cost_compute(cluster, shape, graphs, operation, algorithm, protocol);
     if (cost.bandwidth <= 0)
         return -1;
-    const SimCommTuner *tuner = &cluster->comm->tuner;
-    int log = log2_floor(bytes >> 6);
-    bool is_reduced = operation == SIM_COMM_ALL_REDUCE;
-    bool is_bent_tree = algorithm == SIM_COMM_TREE && log < N_TREE_FACTORS - 1;
-    bool is_bent_nvls_tree = algorithm == SIM_COMM_NVLS_TREE && log < N_TREE_FACTORS &&
-                             tuner->architecture == SIM_COMM_BLACKWELL &&
-                             tuner->host != SIM_COMM_ARM;
-    if (is_reduced && log >= 0 && (is_bent_tree || is_bent_nvls_tree))
-        cost.bandwidth *= tree_factors[protocol][log];
-    if (algorithm == SIM_COMM_RING && protocol == SIM_COMM_SIMPLE && shape->nodes > 1 &&
-        is_reduced && bytes / ((uint64_t)graphs->channels * shape->ranks) >= 64)
-        cost.latency = (float)((double)cost.latency * 1.4);
     return cost.latency + (float)bytes / (1000 * cost.bandwidth);
 }

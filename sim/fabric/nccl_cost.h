@@ -24,12 +24,11 @@ typedef struct SimNcclCost {
     float bandwidth; /* GB/s of the whole buffer; 0 = does not exist */
 } SimNcclCost;
 
-/* GRAPHS of CLUSTER and SHAPE. O(1). */
+/* For BYTES, the full buffer; GRAPHS of CLUSTER and SHAPE. O(1). */
 SimNcclCost sim_nccl_cost_compute(const SimCluster *cluster, const SimGroupShape *shape,
                                   const SimNcclGraphs *graphs, SimCommOperation operation,
-                                  SimCommAlgorithm algorithm, SimCommProtocol protocol);
+                                  SimCommAlgorithm algorithm, SimCommProtocol protocol,
+                                  uint64_t bytes);
 
-/* Microseconds that NCCL expects for BYTES (the full buffer), below zero if it does not exist. */
-float sim_nccl_cost_time(const SimCluster *cluster, const SimGroupShape *shape,
-                         const SimNcclGraphs *graphs, SimCommOperation operation,
-                         SimCommAlgorithm algorithm, SimCommProtocol protocol, uint64_t bytes);
+/* Microseconds that NCCL expects for BYTES, below zero if it does not exist. */
+float sim_nccl_cost_time(SimNcclCost cost, uint64_t bytes);

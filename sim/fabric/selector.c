@@ -67,8 +67,9 @@ SimSelection sim_selector_compute(const SimCluster *cluster, const SimGroupShape
     float least = FLT_MAX;
     for (unsigned a = SIM_COMM_TREE; a <= SIM_COMM_PAT; a++) {
         for (unsigned p = SIM_COMM_LL; p <= SIM_COMM_SIMPLE; p++) {
-            float time = sim_nccl_cost_time(cluster, shape, graphs, operation, (SimCommAlgorithm)a,
-                                            (SimCommProtocol)p, bytes);
+            SimNcclCost cost = sim_nccl_cost_compute(
+                cluster, shape, graphs, operation, (SimCommAlgorithm)a, (SimCommProtocol)p, bytes);
+            float time = sim_nccl_cost_time(cost, bytes);
             if (time < 0 || time >= least)
                 continue;
             least = time;

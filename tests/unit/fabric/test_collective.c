@@ -81,9 +81,9 @@ START_TEST(an_all_reduce_on_flat_takes_twice_as_long)
 END_TEST
 
 /* Measurements in microseconds (NCCL 2.29.2, aiconfigurator; the H100 reduce-scatters NVIDIA/nccl
- * issue 1047; the multi-node rows SimAI's table) and what the formula of hardware/comm.h gives with
- * the constants in models/comm, worked out by hand. Tolerances are the errors of the formula on
- * these rows, known from its calibration. */
+ * issue 1047, which nothing was fitted to; across nodes SimAI's table and AWS's p5) and what the
+ * formulas of hardware/comm.h and of NCCL give, worked out by hand. Tolerances are the errors of
+ * the formula on these rows. */
 typedef struct Row {
     const char *cluster;
     SimCommOperation operation;
@@ -93,36 +93,41 @@ typedef struct Row {
     double formula_us;
     double measured_us;
     double tolerance;
+    SimCommAlgorithm algorithm;
     SimCommProtocol protocol;
 } Row;
 
 static const Row rows[] = {
-    /* LL: 4.79 + 7 (0.811 + 0.27) + 8192 (7/212 + 1/179) ns */
-    {"h100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_KIB, OUT_OF_PLACE, 12.67, 13.1, 0.04, SIM_COMM_LL},
-    /* Simple: 13.3 + 7 * 2.5 + 8388.608 (7/385 + 1/846) + 0.08 sqrt(7 * 8388.608) */
-    {"h100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 212.6, 208.1, 0.03,
+    /* LL: 4.701 + 7 (0.8238 + 0.245) + 8.192 (7/236.9 + 1/195.1) us + 0.0304 sqrt(7 * 8.192) */
+    {"h100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_KIB, OUT_OF_PLACE, 12.697, 13.1, 0.04, SIM_COMM_RING,
+     SIM_COMM_LL},
+    /* Simple: 13.47 + 7 * 2.479 + 8388.608 (7/384.2 + 1/850.7) + 0.0802 sqrt(7 * 8388.608) */
+    {"h100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 212.96, 208.1, 0.03, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    {"h200", SIM_COMM_ALL_GATHER, 8, 512 * SIM_MIB, OUT_OF_PLACE, 1386.5, 1395, 0.03,
+    /* 10.63 + 7 * 1.538 + 134217.7 (7/383.2 + 1/663.2) + 0.0656 sqrt(7 * 134217.7) */
+    {"h100", SIM_COMM_REDUCE_SCATTER, 8, SIM_GIB, OUT_OF_PLACE, 2739.1, 2689, 0.03, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    /* 10.8 + 7 * 2.06 + 134217.7 (7/383 + 1/638) + 0.048 sqrt(7 * 134217.7) */
-    {"h100", SIM_COMM_REDUCE_SCATTER, 8, SIM_GIB, OUT_OF_PLACE, 2735.1, 2689, 0.03,
+    {"h100", SIM_COMM_REDUCE_SCATTER, 8, 8 * SIM_GIB, OUT_OF_PLACE, 21434.6, 20754, 0.04,
+     SIM_COMM_RING, SIM_COMM_SIMPLE},
+    /* 22.01 + 7 * 5.626 + 8388.608 (7/229.5 + 1/450.5) + 0.087 sqrt(7 * 8388.608) */
+    {"a100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 356.96, 351.6, 0.03, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    {"h100", SIM_COMM_REDUCE_SCATTER, 8, 8 * SIM_GIB, OUT_OF_PLACE, 21466, 20754, 0.04,
+    /* 11.91 + 7 * 7.863 + 67108.86 (7/803.3 + 1/1041) */
+    {"b200", SIM_COMM_ALL_GATHER, 8, 512 * SIM_MIB, OUT_OF_PLACE, 716.2, 761.4, 0.06, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    {"a100", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 357.5, 351.6, 0.03,
+    /* 19.34 + 536870.912/272 + 0.267 sqrt(536870.912) */
+    {"h100", SIM_COMM_ALL_REDUCE, 8, 512 * SIM_MIB, IN_PLACE, 2188.8, 2111, 0.04, SIM_COMM_NVLS,
      SIM_COMM_SIMPLE},
-    {"b200", SIM_COMM_ALL_GATHER, 8, 512 * SIM_MIB, OUT_OF_PLACE, 712.6, 761.4, 0.07,
+    /* 8.4 + 56 * 3.4 + 7 * 14 + 264241.152 / 384 */
+    {"h100", SIM_COMM_ALL_GATHER, 64, 256 * SIM_MIB, IN_PLACE, 984.9, 957, 0.03, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    {"b200", SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, OUT_OF_PLACE, 148.2, 137.5, 0.08,
+    /* 8.4 + 896 * 3.4 + 127 * 14 + 17163091.97 / 384 */
+    {"h100", SIM_COMM_ALL_GATHER, 1024, 16 * SIM_GIB, IN_PLACE, 49528, 46681, 0.07, SIM_COMM_RING,
      SIM_COMM_SIMPLE},
-    /* 12.8 + 536870.912/309 + 0.403 sqrt(536870.912) */
-    {"h100", SIM_COMM_ALL_REDUCE, 8, 512 * SIM_MIB, IN_PLACE, 2045.5, 2111, 0.04, SIM_COMM_SIMPLE},
-    /* 8.4 + 56 * 3.4 + 7 * 14 + 264241152 / 384e3 */
-    {"h100", SIM_COMM_ALL_GATHER, 64, 256 * SIM_MIB, IN_PLACE, 984.9, 957, 0.03, SIM_COMM_SIMPLE},
-    {"h100", SIM_COMM_ALL_GATHER, 256, 256 * SIM_MIB, IN_PLACE, 1900.4, 1727, 0.11,
-     SIM_COMM_SIMPLE},
-    {"h100", SIM_COMM_ALL_GATHER, 1024, SIM_GIB, IN_PLACE, 7626.3, 8525, 0.11, SIM_COMM_SIMPLE},
-    {"h100", SIM_COMM_ALL_GATHER, 1024, 16 * SIM_GIB, IN_PLACE, 49528, 46681, 0.07,
+    /* NVLSTree on two nodes: 25 + 2 * 20.9 + bytes / (8 * 57.7 * 16/30 GB/s) */
+    {"h100", SIM_COMM_ALL_REDUCE, 16, 16 * SIM_GIB, IN_PLACE, 69851, 66132, 0.06,
+     SIM_COMM_NVLS_TREE, SIM_COMM_SIMPLE},
+    {"h100", SIM_COMM_ALL_REDUCE, 16, SIM_GIB, IN_PLACE, 4428.3, 4608, 0.04, SIM_COMM_NVLS_TREE,
      SIM_COMM_SIMPLE},
 };
 
@@ -133,20 +138,21 @@ START_TEST(times_are_the_formula_and_near_the_measurement)
     SimCollectiveCost cost =
         compute(cluster, row->operation, row->ranks, 1, row->bytes, row->in_place);
     double us = (double)sim_collective_alone(&cost) / 1e6;
+    ck_assert_int_eq(cost.algorithm, row->algorithm);
     ck_assert_int_eq(cost.protocol, row->protocol);
     ck_assert_double_eq_tol(us / row->formula_us, 1, 0.001);
     ck_assert_double_eq_tol(us / row->measured_us, 1, row->tolerance);
 }
 END_TEST
 
-/* The own shard, 8 MiB at 846 GB/s = 9.916 us, need not be copied in place. */
+/* The own shard, 8 MiB at 850.7 GB/s = 9.861 us, need not be copied in place. */
 START_TEST(in_place_saves_the_copy_of_the_own_shard)
 {
     g_autoptr(SimCluster) cluster = load("h100", 8);
     SimCollectiveCost in = compute(cluster, SIM_COMM_ALL_GATHER, 8, 1, 64 * SIM_MIB, IN_PLACE);
     SimCollectiveCost out = compute(cluster, SIM_COMM_ALL_GATHER, 8, 1, 64 * SIM_MIB, OUT_OF_PLACE);
     double saved = (double)(sim_collective_alone(&out) - sim_collective_alone(&in)) / 1e6;
-    ck_assert_double_eq_tol(saved, 8388608 / 846e3, 0.001);
+    ck_assert_double_eq_tol(saved, 8388608 / 850.7e3, 0.001);
 }
 END_TEST
 
@@ -157,14 +163,14 @@ START_TEST(a_replicate_group_has_one_nic_a_node)
 {
     g_autoptr(SimCluster) cluster = load("h100", 32);
     SimCollectiveCost cost = compute(cluster, SIM_COMM_ALL_REDUCE, 4, 8, 64 * SIM_MIB, IN_PLACE);
-    ck_assert_double_eq_tol((double)cost.latency / 1e6, 129.36, 1e-6);
+    ck_assert_double_eq_tol((double)cost.latency / 1e6, 129.36, 1e-4);
     ck_assert_uint_eq(cost.rate, UINT64_C(48000000000));
     ck_assert_double_eq_tol((double)sim_collective_alone(&cost) / 1e6, 129.36 + 2097.152, 1e-3);
 }
 END_TEST
 
-/* NCCL gives a channel up where it would have less than 32 KiB (Simple) or 4 KiB times N (LL): 64
- * KiB over 8 ranks by LL make 2. */
+/* NCCL launches no channel with less than 32 KiB of traffic, of which LL counts four times as much:
+ * 64 KiB by LL make 8. */
 START_TEST(small_collectives_hold_fewer_sms)
 {
     static const struct {
@@ -174,7 +180,7 @@ START_TEST(small_collectives_hold_fewer_sms)
         uint32_t channels;
     } cases[] = {
         {SIM_COMM_ALL_GATHER, 8, 16, 1},
-        {SIM_COMM_ALL_GATHER, 8, 64 * SIM_KIB, 2},
+        {SIM_COMM_ALL_GATHER, 8, 64 * SIM_KIB, 8},
         {SIM_COMM_ALL_GATHER, 8, 64 * SIM_MIB, 24},
         {SIM_COMM_ALL_REDUCE, 8, 512 * SIM_MIB, 16},
         {SIM_COMM_ALL_GATHER, 64, 256 * SIM_MIB, 16},
@@ -222,14 +228,15 @@ START_TEST(every_cluster_does_every_operation)
         for (uint32_t ranks = 2; ranks <= 256; ranks *= 2) {
             g_autoptr(SimCluster) cluster = load(names[i], ranks);
             for (unsigned operation = 0; operation < SIM_COMM_OPERATION_COUNT; operation++) {
-                SimTime last = 0;
+                SimCollectiveCost last = {.algorithm = SIM_COMM_LINEAR};
                 for (uint64_t bytes = 0; bytes <= SIM_GIB; bytes = bytes ? bytes * 8 : 1) {
                     SimCollectiveCost cost =
                         compute(cluster, (SimCommOperation)operation, ranks, 1, bytes, IN_PLACE);
                     SimTime time = sim_collective_alone(&cost);
                     ck_assert_int_gt(time, 0);
-                    ck_assert_int_ge(time, last);
-                    last = time;
+                    if (cost.algorithm == last.algorithm && cost.protocol == last.protocol)
+                        ck_assert_int_ge(time, sim_collective_alone(&last));
+                    last = cost;
                 }
             }
         }

@@ -54,15 +54,14 @@ START_TEST(the_row_of_the_most_ranks_not_above_holds)
 }
 END_TEST
 
-START_TEST(nvls_reduces_on_eight_gpus_only)
+START_TEST(rows_are_told_apart_by_algorithm)
 {
     g_autoptr(SimComm) comm = load("h100");
-    ck_assert_ptr_null(
-        sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 4));
     ck_assert_ptr_nonnull(
         sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 8));
     ck_assert_ptr_null(
         sim_comm_find_row(comm, SIM_COMM_ALL_GATHER, SIM_COMM_NVLS, SIM_COMM_SIMPLE, 8));
+    ck_assert_ptr_null(sim_comm_find_row(comm, SIM_COMM_ALL_REDUCE, SIM_COMM_NVLS, SIM_COMM_LL, 8));
 }
 END_TEST
 
@@ -100,9 +99,13 @@ static const BadFile bad_files[] = {
     {"comm", "h100", "\"LL\"", "\"LL64\"", SIM_ERROR_SCHEMA, "$.node[0].protocol: "},
     {"comm", "h100", "\"from_ranks\": 2", "\"from_ranks\": 1", SIM_ERROR_RANGE,
      "$.node[0].from_ranks: "},
-    {"comm", "h100", "\"base_us\": 4.79", "\"base_us\": -4.79", SIM_ERROR_RANGE,
+    {"comm", "h100", "\"base_us\": 4.701", "\"base_us\": -4.701", SIM_ERROR_RANGE,
      "$.node[0].base_us: "},
-    {"comm", "h100", "\"rate\": \"212GB/s\"", "\"rate\": 212", SIM_ERROR_SCHEMA, "$.node[0].rate"},
+    {"comm", "h100", "\"rate\": \"236.9GB/s\"", "\"rate\": 236.9", SIM_ERROR_SCHEMA,
+     "$.node[0].rate"},
+    {"comm", "h100", "\"Ring\"", "\"Rign\"", SIM_ERROR_SCHEMA, "$.node[0].algorithm: "},
+    {"comm", "h100", "\"Hopper\"", "\"Volta\"", SIM_ERROR_SCHEMA, "$.tuner.architecture: "},
+    {"comm", "h100", "\"370.8GB/s\"", "\"370.8\"", SIM_ERROR_PARSE, "$.tuner.nvlink.value: "},
     {"comm", "flat", "\"reduce_scatter\"", "\"all_gather\"", SIM_ERROR_SCHEMA,
      "$.node: expected a row for reduce_scatter"},
 };
@@ -140,7 +143,7 @@ int main(void)
     TCase *rows = tcase_create("rows");
     tcase_add_test(rows, every_shipped_set_loads);
     tcase_add_test(rows, the_row_of_the_most_ranks_not_above_holds);
-    tcase_add_test(rows, nvls_reduces_on_eight_gpus_only);
+    tcase_add_test(rows, rows_are_told_apart_by_algorithm);
     tcase_add_test(rows, a_broadcast_without_rows_uses_the_all_gathers);
     suite_add_tcase(suite, rows);
     TCase *bad = tcase_create("bad input");
