@@ -38,7 +38,8 @@ struct SimGradientFlow {
     uint32_t *read_at;     /* by buffer: last row that reads it, plus 1 */
     GArray *sets;          /* of Set */
     GArray *contributions; /* of Contribution */
-    GArray *scratch;       /* of Contribution */
+    GArray *scratch;       /* of Contribution: what the row's reads bring */
+    GArray *result;        /* of Contribution: what one of its writes then holds */
     GHashTable *produced;  /* unit -> Produced; look-up only */
     uint32_t replicate;    /* group named so with more than one rank, or NONE */
     double scale;          /* of the first gradient judged; NAN = none yet */
@@ -69,6 +70,7 @@ SimGradientFlow *sim_gradient_flow_new(const SimRankView *view, SimFindings *fin
     g_array_set_size(flow->sets, 1);
     flow->contributions = g_array_new(FALSE, FALSE, sizeof(Contribution));
     flow->scratch = g_array_new(FALSE, FALSE, sizeof(Contribution));
+    flow->result = g_array_new(FALSE, FALSE, sizeof(Contribution));
     flow->produced = g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL, free_produced);
     flow->replicate = sim_plan_find_group(flow->plan, "replicate");
     if (sim_rank_view_members(view, flow->replicate) <= 1)
@@ -88,6 +90,7 @@ void sim_gradient_flow_free(SimGradientFlow *flow)
     g_array_unref(flow->sets);
     g_array_unref(flow->contributions);
     g_array_unref(flow->scratch);
+    g_array_unref(flow->result);
     g_hash_table_unref(flow->produced);
     g_free(flow);
 }
@@ -142,22 +145,20 @@ static void merge(GArray *set, Contribution value)
     g_array_append_val(set, value);
 }
 
-static void merge_held(SimGradientFlow *flow, uint32_t set)
+static void merge_set(const SimGradientFlow *flow, GArray *into, uint32_t set)
 {
     Set s = g_array_index(flow->sets, Set, set);
     for (uint32_t i = 0; i < s.n; i++)
-        merge(flow->scratch, g_array_index(flow->contributions, Contribution, s.first + i));
+        merge(into, g_array_index(flow->contributions, Contribution, s.first + i));
 }
 
-/* What scratch holds, scaled. */
-static uint32_t new_set(SimGradientFlow *flow, double scale)
+/* What RESULT holds, kept. */
+static uint32_t new_set(SimGradientFlow *flow)
 {
-    if (flow->scratch->len == 0)
+    if (flow->result->len == 0)
         return 0;
-    Set set = {.first = flow->contributions->len, .n = flow->scratch->len};
-    g_array_append_vals(flow->contributions, flow->scratch->data, flow->scratch->len);
-    for (uint32_t i = 0; i < set.n; i++)
-        g_array_index(flow->contributions, Contribution, set.first + i).scale *= scale;
+    Set set = {.first = flow->contributions->len, .n = flow->result->len};
+    g_array_append_vals(flow->contributions, flow->result->data, flow->result->len);
     g_array_append_val(flow->sets, set);
     return flow->sets->len - 1;
 }
@@ -367,6 +368,22 @@ static bool is_source(const SimGradientFlow *flow, const SimInstruction *row,
     return true;
 }
 
+/* A part of BUFFER is written with what RESULT holds; the rest keeps what it had. What has been
+ * reduced further than the new part is about to be replaced too: a bucket is filled piece by piece.
+ */
+static void merge_rest(SimGradientFlow *flow, uint32_t buffer)
+{
+    Set rest = g_array_index(flow->sets, Set, flow->held[buffer]);
+    uint32_t reached = UINT32_MAX;
+    for (guint i = 0; i < flow->result->len; i++)
+        reached = MIN(reached, g_array_index(flow->result, Contribution, i).reached);
+    for (uint32_t i = 0; i < rest.n; i++) {
+        Contribution old = g_array_index(flow->contributions, Contribution, rest.first + i);
+        if (old.reached <= reached)
+            merge(flow->result, old);
+    }
+}
+
 /* Row INDEX writes WRITTEN; scratch holds what its other reads bring. A kernel that works in place
  * on many buffers at once leaves each with its own. */
 static void write_gradient(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
@@ -381,18 +398,22 @@ static void write_gradient(SimGradientFlow *flow, uint32_t index, const SimByteR
     flow->is_reduced[buffer] = false;
     if (is_in_place && !is_new && flow->scratch->len == 0 && scale == 1.0)
         return;
-    guint n_gathered = flow->scratch->len;
-    bool is_whole = written.begin == 0 && written.end == sim_plan_buffer(flow->plan, buffer)->bytes;
-    if (is_in_place || !is_whole)
-        merge_held(flow, flow->held[buffer]);
+    g_array_set_size(flow->result, 0);
+    g_array_append_vals(flow->result, flow->scratch->data, flow->scratch->len);
+    if (is_in_place)
+        merge_set(flow, flow->result, flow->held[buffer]);
+    for (guint i = 0; i < flow->result->len; i++)
+        g_array_index(flow->result, Contribution, i).scale *= scale;
     if (is_new)
-        merge(flow->scratch, (Contribution){.unit = row->unit,
-                                            .step = row->step,
-                                            .microbatch = row->microbatch,
-                                            .reached = 1,
-                                            .scale = 1.0});
-    flow->held[buffer] = new_set(flow, scale);
-    g_array_set_size(flow->scratch, n_gathered);
+        merge(flow->result, (Contribution){.unit = row->unit,
+                                           .step = row->step,
+                                           .microbatch = row->microbatch,
+                                           .reached = 1,
+                                           .scale = 1.0});
+    if (!is_in_place &&
+        (written.begin > 0 || written.end < sim_plan_buffer(flow->plan, buffer)->bytes))
+        merge_rest(flow, buffer);
+    flow->held[buffer] = new_set(flow);
 }
 
 void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
@@ -419,7 +440,7 @@ void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteR
     for (uint32_t i = 0; i < n_reads; i++) {
         flow->read_at[spans[i].buffer] = index + 1;
         if (is_collective || flow->written_at[spans[i].buffer] != index + 1)
-            merge_held(flow, flow->held[spans[i].buffer]);
+            merge_set(flow, flow->scratch, flow->held[spans[i].buffer]);
     }
     if (is_collective && row->collective != SIM_COLLECTIVE_ALL_GATHER &&
         row->collective != SIM_COLLECTIVE_BROADCAST && n_reads > 0)
