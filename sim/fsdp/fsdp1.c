@@ -25,6 +25,7 @@ SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan,
         return NULL;
     SimFsdp1 *fsdp = g_new0(SimFsdp1, 1);
     fsdp->slices = sim_fsdp1_slices_new(context);
+    context->slices = fsdp->slices;
     fsdp->clip = sim_fsdp1_clip_new(fsdp->slices);
     fsdp->context = g_steal_pointer(&context);
     fsdp->units = g_steal_pointer(&units);
@@ -134,6 +135,11 @@ void sim_fsdp1_start(SimFsdp1 *fsdp)
 void sim_fsdp1_set_synchronization(SimFsdp1 *fsdp, bool synchronizes)
 {
     fsdp->context->synchronizes = synchronizes;
+}
+
+void sim_fsdp1_set_multiprocessors(SimFsdp1 *fsdp, uint32_t multiprocessors)
+{
+    fsdp->context->multiprocessors = multiprocessors;
 }
 
 void sim_fsdp1_finish_backward(SimFsdp1 *fsdp)

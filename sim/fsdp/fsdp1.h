@@ -17,6 +17,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct SimFsdp1 SimFsdp1;
 
@@ -25,6 +26,9 @@ typedef struct SimFsdp1 SimFsdp1;
 SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
 void sim_fsdp1_free(SimFsdp1 *fsdp);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp1, sim_fsdp1_free)
+
+/* Of the GPU: the memory that clipping takes depends on it. */
+void sim_fsdp1_set_multiprocessors(SimFsdp1 *fsdp, uint32_t multiprocessors);
 
 /* For sim_autograd_new; user_data is FSDP. */
 SimAutogradHooks sim_fsdp1_hooks(SimFsdp1 *fsdp);

@@ -3,6 +3,7 @@
 
 #include "fsdp/fsdp1_forward.h"
 #include "fsdp/fsdp1_reduce.h"
+#include "fsdp/fsdp1_slices.h"
 #include "fsdp/fsdp1_unshard.h"
 
 /* _should_free_in_backward */
@@ -56,21 +57,27 @@ void sim_fsdp1_backward_start(SimFsdp1Context *context, uint32_t unit)
     reshard_frozen(context);
 }
 
-/* _post_backward_hook: on the flat parameter's AccumulateGrad. */
-static void post_backward(SimFsdp1Context *context, SimFsdp1State *state)
+/* _post_backward_hook: on the flat parameter's AccumulateGrad. IS_FIRST: its parameters had no
+ * gradient before. */
+static void post_backward(SimFsdp1Context *context, SimFsdp1State *state, bool is_first)
 {
     state->training_state = SIM_FSDP1_BACKWARD_POST;
     reshard_after_backward(context, state, context->unshard);
     if (context->synchronizes)
         sim_fsdp1_reduce_start(context, state);
+    else if (!context->job->fsdp1.uses_flat_parameters && is_first &&
+             state->sharded_gradient == SIM_PLAN_NONE)
+        sim_fsdp1_slices_expose(context->slices, state);
 }
 
 static void finish(SimFsdp1Context *context, SimFsdp1State *state)
 {
     SimStringId unit = sim_plan_context(context->plan)->unit;
     sim_fsdp1_context_enter(context, state->index);
+    bool is_first = state->whole_gradient == SIM_PLAN_NONE;
     sim_fsdp1_reduce_concatenate(context, state);
-    post_backward(context, state);
+    post_backward(context, state, is_first);
+    sim_fsdp1_reduce_drop_added(context, state);
     sim_plan_context(context->plan)->unit = unit;
 }
 

@@ -6,6 +6,14 @@
 
 #define NORM_BYTES UINT64_C(4)
 
+/* aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig of a sum of one vector: threads of a block,
+ * numbers a thread takes before and at most, blocks of that size on a multiprocessor (which holds
+ * 2048 threads). */
+#define THREADS 512
+#define MIN_VALUES_PER_THREAD 16
+#define MAX_VALUES_PER_THREAD 256
+#define BLOCKS_PER_MULTIPROCESSOR 4
+
 struct SimFsdp1Clip {
     SimFsdp1Slices *slices; /* borrowed, as the next */
     SimFsdp1Context *context;
@@ -65,18 +73,50 @@ static SimTouch touch_gradient(const SimOptimizerTensor *tensor)
                       .bytes = tensor->shard.elements * sim_dtype_bytes(tensor->dtype)};
 }
 
+static uint64_t divide_up(uint64_t number, uint64_t divisor)
+{
+    return (number + divisor - 1) / divisor;
+}
+
+/* How many blocks reduce a vector of ELEMENTS together; 1: no memory between them is needed. */
+static uint64_t count_blocks(const SimFsdp1Clip *clip, uint64_t elements)
+{
+    uint64_t values = divide_up(elements, THREADS);
+    if (values < MAX_VALUES_PER_THREAD)
+        return 1;
+    uint64_t target = (uint64_t)clip->context->multiprocessors * BLOCKS_PER_MULTIPROCESSOR;
+    return MAX(MIN(target, divide_up(values, MIN_VALUES_PER_THREAD)),
+               divide_up(values, MAX_VALUES_PER_THREAD));
+}
+
+/* What blocks leave for each other: a number a block, and one that counts them. */
 static uint32_t launch_norm(SimFsdp1Clip *clip, const SimOptimizerTensor *tensor)
 {
+    SimPlan *plan = clip->context->plan;
     SimTouch gradient = touch_gradient(tensor);
     uint32_t norm = alloc(clip, "norm", NORM_BYTES);
+    uint64_t blocks = count_blocks(clip, tensor->shard.elements);
+    uint32_t partials = SIM_PLAN_NONE, counter = SIM_PLAN_NONE;
+    if (blocks > 1) {
+        partials = alloc(clip, "partials", NORM_BYTES * blocks);
+        counter = alloc(clip, "counter", NORM_BYTES);
+        launch(clip, "zeros")->hbm_bytes = NORM_BYTES;
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(counter));
+    }
     launch(clip, "norm")->hbm_bytes = gradient.bytes + NORM_BYTES;
-    sim_plan_add_read(clip->context->plan, gradient);
-    sim_plan_add_write(clip->context->plan, SIM_TOUCH_WHOLE(norm));
+    sim_plan_add_read(plan, gradient);
+    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(norm));
+    if (blocks > 1) {
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(partials));
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(counter));
+        sim_plan_free_buffer(plan, counter);
+        sim_plan_free_buffer(plan, partials);
+    }
     return norm;
 }
 
-/* _get_grad_norm of the ranks of one class, its square into TOTAL. */
-static void compute_local(SimFsdp1Clip *clip, const GArray *tensors, uint32_t total)
+/* _get_grad_norm of the ranks of one class. */
+static uint32_t compute_local(SimFsdp1Clip *clip, const GArray *tensors)
 {
     SimPlan *plan = clip->context->plan;
     g_autofree uint32_t *norms = g_new(uint32_t, tensors->len + 1);
@@ -89,11 +129,22 @@ static void compute_local(SimFsdp1Clip *clip, const GArray *tensors, uint32_t to
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(stacked));
     for (uint32_t i = 0; i < tensors->len; i++)
         sim_plan_free_buffer(plan, norms[i]);
-    uint32_t local = launch_small(clip, "vector_norm", stacked);
-    launch(clip, "pow")->hbm_bytes = 2 * NORM_BYTES;
-    sim_plan_add_read(plan, SIM_TOUCH_WHOLE(local));
-    sim_plan_add_write(plan, SIM_TOUCH_WHOLE(total));
-    sim_plan_free_buffer(plan, local);
+    return launch_small(clip, "vector_norm", stacked);
+}
+
+/* The square of every class's LOCALS into TOTAL. */
+static void square(SimFsdp1Clip *clip, const uint32_t *locals, uint32_t total)
+{
+    SimPlan *plan = clip->context->plan;
+    const GArray *classes = clip->slices->classes;
+    for (uint32_t c = 0; c < classes->len; c++) {
+        sim_plan_context(plan)->rank_set = g_array_index(classes, SimFsdp1Class, c).rank_set;
+        launch(clip, "pow")->hbm_bytes = 2 * NORM_BYTES;
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(locals[c]));
+        sim_plan_add_write(plan, SIM_TOUCH_WHOLE(total));
+        sim_plan_free_buffer(plan, locals[c]);
+    }
+    sim_plan_context(plan)->rank_set = 0;
 }
 
 static void all_reduce(SimFsdp1Clip *clip, uint32_t total)
@@ -115,6 +166,21 @@ static void scale(SimFsdp1Clip *clip, const GArray *tensors, uint32_t coefficien
         sim_plan_add_read(clip->context->plan, SIM_TOUCH_WHOLE(coefficient));
         sim_plan_add_write(clip->context->plan, gradient);
     }
+}
+
+/* Unit by unit, in the order of root.modules(). */
+static GArray *collect_by_unit(SimFsdp1Clip *clip, const SimFsdp1Class *class)
+{
+    const SimUnits *units = clip->context->units;
+    g_autoptr(GArray) all = sim_fsdp1_slices_collect(clip->slices, class);
+    GArray *ordered = g_array_new(FALSE, FALSE, sizeof(SimOptimizerTensor));
+    for (uint32_t u = 0; u < sim_units_count(units); u++)
+        for (uint32_t i = 0; i < all->len; i++) {
+            SimOptimizerTensor *tensor = &g_array_index(all, SimOptimizerTensor, i);
+            if (tensor->unit == sim_units_get(units, units->traversal[u])->name)
+                g_array_append_vals(ordered, tensor, 1);
+        }
+    return ordered;
 }
 
 /* torch.tensor(0.0, device=...): a copy from pageable memory, for which the host waits. */
@@ -139,26 +205,22 @@ static void run_whole(SimFsdp1Clip *clip)
     sim_gradient_clip_run(clip->whole, tensors);
 }
 
-void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
+static void run_sharded(SimFsdp1Clip *clip)
 {
     static const char *const STEPS[] = {"sqrt", "add", "reciprocal", "mul", "clamp"};
     SimPlanContext *plan_context = sim_plan_context(clip->context->plan);
     const GArray *classes = clip->slices->classes;
-    if (clip->zero == SIM_PLAN_NONE)
-        make_zero(clip);
-    if (!clip->context->is_sharded) {
-        run_whole(clip);
-        return;
-    }
     g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
-    uint32_t value = alloc(clip, "total", NORM_BYTES);
+    g_autofree uint32_t *locals = g_new(uint32_t, classes->len);
     for (uint32_t c = 0; c < classes->len; c++) {
         const SimFsdp1Class *class = &g_array_index(classes, SimFsdp1Class, c);
-        g_ptr_array_add(tensors, sim_fsdp1_slices_collect(clip->slices, class));
+        g_ptr_array_add(tensors, collect_by_unit(clip, class));
         plan_context->rank_set = class->rank_set;
-        compute_local(clip, g_ptr_array_index(tensors, c), value);
+        locals[c] = compute_local(clip, g_ptr_array_index(tensors, c));
     }
     plan_context->rank_set = 0;
+    uint32_t value = alloc(clip, "total", NORM_BYTES);
+    square(clip, locals, value);
     all_reduce(clip, value);
     for (size_t i = 0; i < G_N_ELEMENTS(STEPS); i++)
         value = launch_small(clip, STEPS[i], value);
@@ -168,4 +230,14 @@ void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
     }
     plan_context->rank_set = 0;
     sim_plan_free_buffer(clip->context->plan, value);
+}
+
+void sim_fsdp1_clip_run(SimFsdp1Clip *clip)
+{
+    if (clip->zero == SIM_PLAN_NONE)
+        make_zero(clip);
+    if (clip->context->is_sharded)
+        run_sharded(clip);
+    else
+        run_whole(clip);
 }

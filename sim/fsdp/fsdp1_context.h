@@ -21,6 +21,8 @@ typedef struct SimFsdp1Words {
     SimStringId all_gather, reduce_scatter, all_reduce, sum;
 } SimFsdp1Words;
 
+typedef struct SimFsdp1Slices SimFsdp1Slices; /* fsdp1_slices.h */
+
 typedef struct SimFsdp1Context {
     SimPlan *plan; /* borrowed, like all here but what is said to be owned */
     const SimJob *job;
@@ -28,6 +30,8 @@ typedef struct SimFsdp1Context {
     const SimUnits *units;
     SimFsdp1State *states; /* owned; one a unit */
     SimFsdp1Words words;
+    SimFsdp1Slices *slices;   /* what the optimizer sees */
+    uint32_t multiprocessors; /* of the GPU */
 
     uint32_t compute, pre_unshard, unshard, post_backward, all_reduce; /* streams */
     uint32_t shard_group, replicate_group;                             /* or NONE */

@@ -124,9 +124,14 @@ void sim_fsdp1_reduce_concatenate(SimFsdp1Context *context, SimFsdp1State *state
             concatenate(context, state, SIM_FSDP1_G, SIM_CATEGORY_UNSHARDED_GRADIENT);
         return;
     }
-    uint32_t added = concatenate(context, state, SIM_FSDP1_N, SIM_CATEGORY_TEMPORARY);
-    accumulate(context, context->unshard, state->whole_gradient, added);
-    sim_plan_free_buffer(context->plan, added);
+    state->added_gradient = concatenate(context, state, SIM_FSDP1_N, SIM_CATEGORY_TEMPORARY);
+    accumulate(context, context->unshard, state->whole_gradient, state->added_gradient);
+}
+
+void sim_fsdp1_reduce_drop_added(SimFsdp1Context *context, SimFsdp1State *state)
+{
+    free_buffer(context, state->added_gradient);
+    state->added_gradient = SIM_PLAN_NONE;
 }
 
 /* --- the reduction -----------------------------------------------------------------------------

@@ -21,6 +21,10 @@ void sim_fsdp1_reduce_record(SimFsdp1Context *context, SimFsdp1State *state);
 /* G, new or added to the one of earlier microbatches. */
 void sim_fsdp1_reduce_concatenate(SimFsdp1Context *context, SimFsdp1State *state);
 
+/* What was added dies after the flat parameter's hook (torch/csrc/autograd/engine.cpp,
+ * call_function: the inputs of a node with hooks are kept for them). */
+void sim_fsdp1_reduce_drop_added(SimFsdp1Context *context, SimFsdp1State *state);
+
 /* Reduces G. */
 void sim_fsdp1_reduce_start(SimFsdp1Context *context, SimFsdp1State *state);
 

@@ -190,6 +190,31 @@ GArray *sim_fsdp1_slices_collect(const SimFsdp1Slices *slices, const SimFsdp1Cla
     return tensors;
 }
 
+static void expose_slice(SimFsdp1Context *context, SimFsdp1State *state, const SimFsdp1Slice *slice)
+{
+    SimDtype stored = context->job->store_dtype;
+    SimName name = sim_fsdp1_state_name(state, SIM_FSDP1_EMPTY);
+    uint32_t empty = sim_plan_alloc(context->plan, context->unshard, name,
+                                    slice->part.elements * sim_dtype_bytes(stored),
+                                    SIM_CATEGORY_TEMPORARY, stored, 0);
+    sim_plan_free_buffer(context->plan, empty);
+}
+
+void sim_fsdp1_slices_expose(SimFsdp1Slices *slices, SimFsdp1State *state)
+{
+    SimPlanContext *plan_context = sim_plan_context(slices->context->plan);
+    for (uint32_t c = 0; c < slices->classes->len; c++) {
+        const SimFsdp1Class *class = &g_array_index(slices->classes, SimFsdp1Class, c);
+        plan_context->rank_set = class->rank_set;
+        for (uint32_t i = 0; i < class->slices->len; i++) {
+            const SimFsdp1Slice *slice = &g_array_index(class->slices, SimFsdp1Slice, i);
+            if (slice->unit == state->index)
+                expose_slice(slices->context, state, slice);
+        }
+    }
+    plan_context->rank_set = 0;
+}
+
 void sim_fsdp1_slices_step(SimFsdp1Slices *slices)
 {
     for (uint32_t c = 0; c < slices->classes->len; c++) {

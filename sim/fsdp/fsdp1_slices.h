@@ -27,10 +27,10 @@ typedef struct SimFsdp1Class {
     SimOptimizer *optimizer;
 } SimFsdp1Class;
 
-typedef struct SimFsdp1Slices {
+struct SimFsdp1Slices {
     SimFsdp1Context *context; /* borrowed */
     GArray *classes;          /* of SimFsdp1Class, in the order of their first ranks */
-} SimFsdp1Slices;
+};
 
 SimFsdp1Slices *sim_fsdp1_slices_new(SimFsdp1Context *context);
 void sim_fsdp1_slices_free(SimFsdp1Slices *slices);
@@ -38,6 +38,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp1Slices, sim_fsdp1_slices_free)
 
 /* The pieces of CLASS that have a gradient: of SimOptimizerTensor. Owned by the caller. */
 GArray *sim_fsdp1_slices_collect(const SimFsdp1Slices *slices, const SimFsdp1Class *class);
+
+/* _use_unsharded_grad_views: the parameters' `.grad` become parts of STATE's whole gradient. What
+ * does not fit a parameter's type and size is put in the place of an empty tensor that does: each
+ * rank's pieces are allocated once and given back, on the unshard stream. */
+void sim_fsdp1_slices_expose(SimFsdp1Slices *slices, SimFsdp1State *state);
 
 /* optimizer.step() */
 void sim_fsdp1_slices_step(SimFsdp1Slices *slices);

@@ -2,7 +2,7 @@
 #include "fsdp/fsdp1_state.h"
 
 static const char *const PREFIXES[SIM_FSDP1_KINDS] = {
-    "P", "M", "U", "G", "C", "O", "Q", "L", "N", "Z", "lazy", "free", "grad",
+    "P", "M", "U", "G", "C", "O", "Q", "L", "N", "Z", "empty", "lazy", "free", "grad",
 };
 
 static bool is_frozen(const SimUnit *unit)
@@ -36,6 +36,7 @@ void sim_fsdp1_state_init(SimFsdp1State *state, const SimUnits *units, uint32_t 
         .gradients = new_buffers(unit->parameters->len),
         .gradient_event = SIM_PLAN_NONE,
         .whole_gradient = SIM_PLAN_NONE,
+        .added_gradient = SIM_PLAN_NONE,
         .sharded_gradient = SIM_PLAN_NONE,
         .pre_forward_index = SIM_PLAN_NONE,
         .post_forward_index = SIM_PLAN_NONE,

@@ -27,6 +27,7 @@ typedef enum SimFsdp1Kind {
     SIM_FSDP1_L,        /* gradient kept in low precision */
     SIM_FSDP1_N,        /* a further whole gradient, to be added to G */
     SIM_FSDP1_Z,        /* zeros for what got no gradient */
+    SIM_FSDP1_EMPTY,    /* in whose place a part of a whole gradient is put */
     SIM_FSDP1_LAZY,     /* tried and given back by lazy initialisation */
     SIM_FSDP1_FREE,     /* events: the unsharded parameter was given back */
     SIM_FSDP1_GRADIENT, /* all of the unit's gradients are computed */
@@ -57,8 +58,9 @@ typedef struct SimFsdp1State {
     bool has_gradients;           /* one of them is there */
     uint32_t gradient_event;      /* they are computed; NONE: not recorded yet */
     uint32_t whole_gradient;      /* not reduced yet; NO_SHARD: reduced */
-    uint32_t sharded_gradient;    /* reduced */
-    bool is_zeroed;               /* zero_grad has dropped the parameters' own `.grad` */
+    uint32_t added_gradient;   /* has been added to it; autograd holds it until its hook is over */
+    uint32_t sharded_gradient; /* reduced */
+    bool is_zeroed;            /* zero_grad has dropped the parameters' own `.grad` */
 
     SimFsdp1Training training_state;
     bool is_in_use;      /* the flat parameter is the unsharded one */

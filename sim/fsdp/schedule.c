@@ -45,6 +45,8 @@ void sim_schedule_set_multiprocessors(SimSchedule *schedule, uint32_t multiproce
 {
     if (schedule->fsdp2 != NULL)
         sim_fsdp2_set_multiprocessors(schedule->fsdp2, multiprocessors);
+    else if (schedule->fsdp1 != NULL)
+        sim_fsdp1_set_multiprocessors(schedule->fsdp1, multiprocessors);
 }
 
 SimAutogradHooks sim_schedule_hooks(SimSchedule *schedule)
