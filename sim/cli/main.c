@@ -7,6 +7,7 @@
 static const SimCommand commands[] = {
     {"predict", "what will memory, time and communication be?", sim_command_predict},
     {"check", "is this schedule safe before I run it?", sim_command_check},
+    {"collectives", "what would nccl-tests print on this cluster?", sim_command_collectives},
     {"list", "models, GPUs and clusters that ship", sim_command_list},
 };
 
@@ -16,7 +17,7 @@ static SimExit print_help(void)
                                            "Simulates the memory and communication of PyTorch "
                                            "FSDP.\n\nCommands:\n");
     for (size_t i = 0; i < G_N_ELEMENTS(commands); i++) {
-        g_string_append_printf(text, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        g_string_append_printf(text, "  %-11s %s\n", commands[i].name, commands[i].summary);
     }
     g_string_append(text, "\nOptions:\n"
                           "  --help     this help; fsdpsim COMMAND --help for a command's\n"

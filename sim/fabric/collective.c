@@ -107,7 +107,7 @@ static double network_rate(const SimCluster *cluster, const SimCollectiveRequest
     return g > 1 ? MIN(rate, row->rate * g / (g - 1)) : rate;
 }
 
-/* Moving the own shard to its place costs what it does inside a node. */
+/* Moving a ring's own shard to its place costs what it does inside a node. */
 static double copy_us(const SimCollectiveRequest *request, const SimCommRow *row)
 {
     if (request->in_place || row->copy_rate <= 0)
@@ -155,8 +155,10 @@ static SimCollectiveCost expected_cost(const SimCluster *cluster,
                      ((double)graphs->ring.channels * (double)graphs->ring.inter * GB);
     double moved = (double)volume.bytes + (double)volume.picobytes / 1e12;
     double rate = bytes > 0 ? moved / bytes * bandwidth : bandwidth;
-    return make_cost(selection->algorithm, selection->protocol, volume,
-                     (double)cost.latency + copy_us(request, row), rate);
+    double latency = (double)cost.latency;
+    if (selection->algorithm == SIM_COMM_RING)
+        latency += copy_us(request, row);
+    return make_cost(selection->algorithm, selection->protocol, volume, latency, rate);
 }
 
 /* The constants of the pair that NCCL takes, or what NCCL expects of it. */

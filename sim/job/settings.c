@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "hardware/comm.h"
 #include "hbm/allocator_config.h"
 
 #define MOST_RANKS INT64_C(1048576)
@@ -115,6 +116,7 @@ static const Setting settings_table[] = {
     CHOICE("clip", MEMORY, clip, "off|on", SIM_SWITCH_OFF, "on", "clip_grad_norm_ before the optimizer (default: on)"),
     TEXT("allocator", MEMORY, allocator, "CONF", "", check_allocator, "PYTORCH_ALLOC_CONF (default: PyTorch's)"),
     TEXT("hbm", MEMORY, hbm, "SIZE|unlimited", NULL, check_hbm, "what the allocator may reserve (default: what the GPU leaves)"),
+    CHOICE("collectives", SIMULATION, collectives, "nccl|openmpi|gloo", SIM_COMM_NCCL, "nccl", "whose algorithms communicate (default: nccl)"),
     CHOICE("fold", SIMULATION, fold, "auto|off", SIM_FOLD_AUTO, "auto", "simulate one rank of each class, or all (default: auto)"),
     INTEGER("jobs", SIMULATION, jobs, "N", NULL, 1, 4096, "threads (default: all cores)"),
     TEXT("ranks", SIMULATION, ranks, "LIST|all", NULL, check_ranks, "whose rows timeline and memory CSV hold (default: the first of each class)"),

@@ -88,9 +88,10 @@ typedef struct SimSettings {
     char *allocator; /* PyTorch's syntax; "" = its defaults */
     char *hbm;       /* size or "unlimited"; NULL = by the GPU */
     /* simulation */
-    int fold;     /* SimFold */
-    int64_t jobs; /* threads; 0 = all cores */
-    char *ranks;  /* whose rows the CSVs hold: "all", "0-7,64"; NULL = the first of each class */
+    int collectives; /* SimCommLibrary */
+    int fold;        /* SimFold */
+    int64_t jobs;    /* threads; 0 = all cores */
+    char *ranks;     /* whose rows the CSVs hold: "all", "0-7,64"; NULL = the first of each class */
 
     uint64_t given; /* which of the table's settings an option gave, by bit */
 } SimSettings;

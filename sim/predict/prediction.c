@@ -44,6 +44,7 @@ SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
 {
     g_autoptr(SimPrediction) prediction = g_new0(SimPrediction, 1);
     prediction->plan = plan;
+    cluster->library = (SimCommLibrary)settings->collectives;
     if (!sim_cluster_choose_gpus(cluster, sim_plan_ranks(plan), error) ||
         !read_memory_settings(prediction, cluster, settings, error)) {
         return NULL;

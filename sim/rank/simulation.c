@@ -81,6 +81,7 @@ static void build_links(SimSimulation *simulation)
                 sim_group_shape_compute(simulation->cluster, link->ranks, link->count);
         }
     }
+    simulation->costs = sim_collective_cache_new(simulation->cluster);
     simulation->links =
         sim_links_new(simulation->cluster, (const SimLinkGroup *)(void *)groups->data, groups->len,
                       partition->communicators->len);
@@ -183,6 +184,7 @@ void sim_simulation_free(SimSimulation *simulation)
     sim_communicators_free(simulation->communicators);
     g_free(simulation->shapes);
     sim_flows_free(simulation->flows);
+    sim_collective_cache_free(simulation->costs);
     sim_links_free(simulation->links);
     sim_event_queue_free(simulation->queue);
     g_ptr_array_unref(simulation->result.blocked);
@@ -220,7 +222,7 @@ static SimCommOperation operation_of(const SimInstruction *instruction)
     }
 }
 
-static SimCollectiveCost compute_cost(const SimSimulation *simulation, uint32_t communicator,
+static SimCollectiveCost compute_cost(SimSimulation *simulation, uint32_t communicator,
                                       const SimInstruction *instruction)
 {
     if (instruction->duration >= 0) {
@@ -230,7 +232,7 @@ static SimCollectiveCost compute_cost(const SimSimulation *simulation, uint32_t 
                                     .bytes = instruction->bytes,
                                     .in_place = is_in_place(simulation->plan, instruction),
                                     .shape = simulation->shapes[communicator]};
-    return sim_collective_compute(simulation->cluster, &request);
+    return sim_collective_cache_compute(simulation->costs, &request);
 }
 
 static void start_collective(SimSimulation *simulation, uint32_t communicator, uint32_t number)

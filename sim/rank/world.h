@@ -6,6 +6,7 @@
 
 #include "engine/clock.h"
 #include "engine/event_queue.h"
+#include "fabric/collective_cache.h"
 #include "fabric/flows.h"
 #include "fabric/links.h"
 #include "rank/rank.h"
@@ -22,6 +23,7 @@ struct SimSimulation {
     SimCommunicators *communicators;
     SimRank *ranks;        /* [entities] */
     SimGroupShape *shapes; /* [communicators] */
+    SimCollectiveCache *costs;
     SimLinks *links;
     SimFlows *flows;
     SimEventQueue *queue;
