@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "autograd/autograd_private.h"
+#include "autograd/chunked_loss.h"
 
 static SimLayout parameter_layout(const SimParameter *parameter, SimDtype dtype)
 {
@@ -34,6 +35,8 @@ SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
     autograd->hooks = hooks;
     autograd->plan = plan;
     autograd->checkpoints = options->checkpoints;
+    autograd->loss_chunks = options->loss_chunks;
+    sim_graph_init(&autograd->chunk_graph);
     sim_dispatch_init(&autograd->dispatch, model, plan, options, hooks);
     make_parameters(autograd, options);
     autograd->buffers = g_ptr_array_new();
@@ -56,6 +59,7 @@ void sim_autograd_free(SimAutograd *autograd)
         return;
     for (guint i = 0; i < autograd->graphs->len; i++)
         sim_graph_done(&g_array_index(autograd->graphs, SimGraph, i));
+    sim_graph_done(&autograd->chunk_graph);
     g_array_unref(autograd->graphs);
     g_ptr_array_unref(autograd->buffers);
     g_ptr_array_unref(autograd->slots);
@@ -130,7 +134,12 @@ void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_
     sim_autograd_call_module(autograd, 0, 1, &ids, results);
     if (sim_model_module(autograd->model, 0)->forward->n_results == 2)
         sim_tensor_unref(&autograd->dispatch.pool, results[1]);
-    if (autograd->model->loss != NULL) {
+    if (autograd->loss_chunks > 0 && with_grad) {
+        SimTensor *hidden = results[0];
+        autograd->graph = NULL;
+        results[0] = sim_chunked_loss_run(autograd, graph, hidden);
+        sim_tensor_unref(&autograd->dispatch.pool, hidden);
+    } else if (autograd->model->loss != NULL) {
         SimTensor *logits = results[0];
         sim_autograd_run_program(autograd, 0, autograd->model->loss, &logits, results);
         sim_tensor_unref(&autograd->dispatch.pool, logits);

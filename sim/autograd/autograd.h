@@ -27,6 +27,13 @@
 /* "No unit": do not hook this module. */
 #define SIM_AUTOGRAD_NO_TOKEN UINT32_MAX
 
+/* When a chunked loss tells of itself (chunked_loss.h). */
+typedef enum SimAutogradLossStage {
+    SIM_LOSS_STARTS,     /* the head is about to run chunk by chunk */
+    SIM_LOSS_LAST_CHUNK, /* before the last one */
+    SIM_LOSS_ENDS,
+} SimAutogradLossStage;
+
 typedef struct SimAutogradHooks {
     void *user_data;
 
@@ -43,6 +50,9 @@ typedef struct SimAutogradHooks {
 
     void (*pre_backward)(void *user_data, uint32_t token, bool is_repeat);
     void (*post_backward)(void *user_data, uint32_t token);
+
+    /* A chunked loss with module HEAD is at STAGE; may be NULL. */
+    void (*chunked_loss)(void *user_data, uint32_t head, SimAutogradLossStage stage);
 
     /* The plan buffer from which an operator reads PARAMETER now. */
     uint32_t (*parameter)(void *user_data, uint32_t parameter);
@@ -74,6 +84,7 @@ typedef struct SimAutogradOptions {
     uint32_t sm_count;                /* scratch of reductions depends on it */
     uint32_t compute_capability;      /* 90 = sm_90: workspace of matrix products */
     const SimAutogradCheckpoint *checkpoints; /* by module; NULL = none. Borrowed by autograd */
+    uint64_t loss_chunks;                     /* the model's chunked loss; 0 = its loss at once */
 } SimAutogradOptions;
 
 typedef struct SimAutograd SimAutograd;

@@ -29,6 +29,9 @@ struct SimAutograd {
     SimStringId loss_unit;
     SimPendingGradient *pending;              /* by parameter */
     const SimAutogradCheckpoint *checkpoints; /* by module, or NULL */
+    uint64_t loss_chunks;
+    SimGraph chunk_graph;     /* of the chunk that runs */
+    SimTensor *leaf_gradient; /* what SIM_NODE_LEAF got last */
     /* of the running backward, held by its caller: what it starts from, and the gradient of that */
     SimTensor *root, *root_gradient;
     /* of the running forward */
@@ -49,3 +52,6 @@ bool sim_autograd_call_module(SimAutograd *autograd, uint32_t module, uint32_t n
 
 /* Runs CHECKPOINT's module again, so that its holders are filled. */
 void sim_autograd_replay(SimAutograd *autograd, SimGraph *graph, SimCheckpoint *checkpoint);
+
+/* backward() of GRAPH's loss, which is not the training loop's. */
+void sim_autograd_walk_loss(SimAutograd *autograd, SimGraph *graph);

@@ -194,6 +194,14 @@ static void run_formula(Running *running)
                 running->results[i] = sim_tensor_ref(node->gradients[i]);
         return;
     }
+    if (node->kind == SIM_NODE_LEAF) {
+        running->autograd->leaf_gradient = sim_tensor_ref(node->gradients[0]);
+        return;
+    }
+    if (node->kind == SIM_NODE_STORED_GRADIENT) {
+        running->results[0] = sim_tensor_ref(node->saved[0]);
+        return;
+    }
     running->formula = sim_catalogue_formula(node->operator_);
     for (uint32_t i = 0; i < running->formula->n_steps; i++)
         if ((running->formula->steps[i].wanted_by & node->wanted) != 0)
@@ -341,10 +349,9 @@ static void run_node(SimAutograd *autograd, SimGraph *graph, SimNode *node)
     deliver_results(&running);
 }
 
-/* The graph of MICROBATCH from its last node down. */
-static void walk(SimAutograd *autograd, uint32_t microbatch)
+/* From the graph's last node down. */
+static void walk(SimAutograd *autograd, SimGraph *graph)
 {
-    SimGraph *graph = sim_autograd_graph(autograd, microbatch);
     for (uint32_t i = graph->n_nodes; i-- > 0;) {
         SimNode *node = sim_graph_node(graph, i);
         if (node->is_reached && has_gradient(node))
@@ -375,27 +382,45 @@ static SimTensor *add_losses(SimAutograd *autograd, uint32_t first, uint32_t cou
     return sum;
 }
 
+/* The gradient of LOSS, which GRAPH made. */
+static SimTensor *make_ones(SimAutograd *autograd, SimGraph *graph, SimTensor *loss)
+{
+    Running running = {
+        .autograd = autograd, .graph = graph, .node = sim_graph_node(graph, graph->loss->node)};
+    SimDispatchPurpose purpose = purpose_of(&running);
+    SimTensor *ones[SIM_OPERATOR_MAX_OUTPUTS];
+    sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_FILL, NULL, NULL, 1, &loss, &purpose, ones);
+    return ones[0];
+}
+
+static void seed(SimAutograd *autograd, SimGraph *graph, SimTensor *gradient)
+{
+    g_assert(graph->loss != NULL && graph->loss->node != SIM_TENSOR_NO_NODE);
+    mark_reached(autograd, graph, graph->loss->node);
+    sim_graph_node(graph, graph->loss->node)->gradients[graph->loss->node_output] =
+        sim_tensor_ref(gradient);
+}
+
+void sim_autograd_walk_loss(SimAutograd *autograd, SimGraph *graph)
+{
+    sim_plan_context(autograd->plan)->unit = autograd->loss_unit;
+    SimTensor *ones = make_ones(autograd, graph, graph->loss);
+    seed(autograd, graph, ones);
+    walk(autograd, graph);
+    sim_tensor_unref(&autograd->dispatch.pool, ones);
+}
+
 void sim_autograd_backward_sum(SimAutograd *autograd, uint32_t first, uint32_t count)
 {
     SimPlanContext *context = sim_plan_context(autograd->plan);
     context->unit = autograd->loss_unit;
     SimTensor *sum = add_losses(autograd, first, count);
-    SimGraph *graph = sim_autograd_graph(autograd, first);
-    Running running = {
-        .autograd = autograd, .graph = graph, .node = sim_graph_node(graph, graph->loss->node)};
-    SimDispatchPurpose purpose = purpose_of(&running);
-    SimTensor *ones[SIM_OPERATOR_MAX_OUTPUTS];
-    sim_dispatch_run(&autograd->dispatch, SIM_OPERATOR_FILL, NULL, NULL, 1, &sum, &purpose, ones);
-    for (uint32_t i = 0; i < count; i++) {
-        graph = sim_autograd_graph(autograd, first + i);
-        g_assert(graph->loss != NULL && graph->loss->node != SIM_TENSOR_NO_NODE);
-        mark_reached(autograd, graph, graph->loss->node);
-        sim_graph_node(graph, graph->loss->node)->gradients[graph->loss->node_output] =
-            sim_tensor_ref(ones[0]);
-    }
+    SimTensor *ones = make_ones(autograd, sim_autograd_graph(autograd, first), sum);
+    for (uint32_t i = 0; i < count; i++)
+        seed(autograd, sim_autograd_graph(autograd, first + i), ones);
     for (uint32_t i = count; i-- > 0;)
-        walk(autograd, first + i);
-    autograd->root_gradient = ones[0];
+        walk(autograd, sim_autograd_graph(autograd, first + i));
+    autograd->root_gradient = ones;
     autograd->root = sum;
 }
 

@@ -147,6 +147,14 @@ static void hook_results(SimAutograd *autograd, uint32_t token, uint32_t n_resul
         sim_graph_add_hook(autograd->graph, results[i], token, use);
 }
 
+/* A chunked loss runs the head itself. */
+static const SimProgram *program_of(const SimAutograd *autograd, uint32_t module)
+{
+    bool is_headless = module == 0 && autograd->loss_chunks > 0 && autograd->graph != NULL;
+    return is_headless ? autograd->model->headless
+                       : sim_model_module(autograd->model, module)->forward;
+}
+
 static const SimAutogradCheckpoint *find_checkpoint(const SimAutograd *autograd, uint32_t module)
 {
     bool is_free =
@@ -172,7 +180,7 @@ static void close_checkpoint(SimAutograd *autograd)
 static bool run_forward(SimAutograd *autograd, uint32_t module, SimTensor *const *arguments,
                         SimTensor **results)
 {
-    const SimProgram *program = sim_model_module(autograd->model, module)->forward;
+    const SimProgram *program = program_of(autograd, module);
     const SimAutogradCheckpoint *settings = find_checkpoint(autograd, module);
     bool is_opened = settings != NULL && !settings->is_outside;
     if (is_opened)

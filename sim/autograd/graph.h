@@ -31,7 +31,9 @@ typedef struct SimEdge {
 
 typedef enum SimNodeKind {
     SIM_NODE_OPERATOR,
-    SIM_NODE_POST_BACKWARD, /* RegisterPostBackwardFunction: identity, then a hook */
+    SIM_NODE_POST_BACKWARD,   /* RegisterPostBackwardFunction: identity, then a hook */
+    SIM_NODE_LEAF,            /* AccumulateGrad of a tensor that is no parameter */
+    SIM_NODE_STORED_GRADIENT, /* its result is the tensor it saved */
 } SimNodeKind;
 
 typedef struct SimNode {

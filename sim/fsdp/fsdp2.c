@@ -90,6 +90,30 @@ static uint32_t find_parameter(void *user_data, uint32_t parameter)
     return fsdp->context->states[owner].parameters[fsdp->units->place[parameter]].unsharded;
 }
 
+/* What torchtitan's chunked loss does with a head that is an FSDP module (components/loss.py). */
+static void run_chunked_loss(void *user_data, uint32_t head, SimAutogradLossStage stage)
+{
+    SimFsdp2 *fsdp = user_data;
+    uint32_t unit = fsdp->units->unit_of_module[head];
+    if (unit == SIM_MODEL_NONE)
+        return;
+    SimFsdp2State *state = &fsdp->context->states[unit];
+    bool is_between = stage == SIM_LOSS_STARTS;
+    state->reduces_gradients = !is_between;
+    if (stage == SIM_LOSS_LAST_CHUNK)
+        return;
+    state->reshard_after_forward.kind = is_between ? SIM_RESHARD_FALSE : SIM_RESHARD_TRUE;
+    state->reshards_after_backward = !is_between;
+    sim_fsdp2_context_enter(fsdp->context, unit);
+    if (is_between) {
+        sim_fsdp2_unshard_start(fsdp->context, state);
+        sim_fsdp2_unshard_finish(fsdp->context, state);
+    } else {
+        sim_fsdp2_unshard_reshard(fsdp->context, state);
+    }
+    sim_fsdp2_context_enter(fsdp->context, SIM_MODEL_NONE);
+}
+
 static SimDtype find_gradient_dtype(void *user_data, uint32_t parameter)
 {
     SimFsdp2 *fsdp = user_data;
@@ -116,6 +140,7 @@ SimAutogradHooks sim_fsdp2_hooks(SimFsdp2 *fsdp)
         .pre_backward = pre_backward,
         .post_backward = post_backward,
         .parameter = find_parameter,
+        .chunked_loss = run_chunked_loss,
         .gradient_dtype = find_gradient_dtype,
         .gradient = add_gradient,
     };

@@ -43,7 +43,13 @@ void sim_fsdp2_backward_start(SimFsdp2Context *context, uint32_t unit)
         sim_fsdp2_unshard_start(context, state);
         sim_fsdp2_unshard_finish(context, state);
     }
+    state->defers_upcast = true;
     prefetch(context, state);
+    for (uint32_t u = 0; unit == context->units->root && u < sim_units_count(context->units); u++)
+        if (context->states[u].is_completed_by_root) {
+            context->states[u].is_completed_by_root = false;
+            sim_fsdp2_backward_start(context, u);
+        }
 }
 
 /* One kernel over a gradient: `cast` makes INTO, `accumulate` adds to it. */
@@ -69,7 +75,8 @@ static bool needs_cast(const SimFsdp2State *state, SimDtype dtype)
     SimDtype reduce_dtype = state->unit->reduce_dtype;
     if (dtype == reduce_dtype)
         return false;
-    return !state->reduces_gradients || sim_dtype_bytes(reduce_dtype) <= sim_dtype_bytes(dtype);
+    return !state->defers_upcast || !state->reduces_gradients ||
+           sim_dtype_bytes(reduce_dtype) <= sim_dtype_bytes(dtype);
 }
 
 SimDtype sim_fsdp2_backward_gradient_dtype(const SimFsdp2Context *context, uint32_t parameter)
@@ -90,19 +97,23 @@ void sim_fsdp2_backward_add_gradient(SimFsdp2Context *context, uint32_t paramete
         &g_array_index(state->unit->parameters, SimUnitParameter, place);
     uint32_t *gradient = &state->parameters[place].gradient;
     SimDtype dtype = (SimDtype)sim_plan_buffer(plan, buffer)->dtype;
-    if (*gradient != SIM_PLAN_NONE) {
+    bool is_cast = *gradient == SIM_PLAN_NONE ? needs_cast(state, dtype)
+                                              : !state->defers_upcast && needs_cast(state, dtype);
+    if (is_cast) {
+        SimDtype wider = state->unit->reduce_dtype;
+        uint32_t cast = sim_plan_alloc(plan, context->compute,
+                                       sim_fsdp2_state_name(state, SIM_FSDP2_G, described->tail),
+                                       described->shard.elements * sim_dtype_bytes(wider),
+                                       SIM_CATEGORY_UNSHARDED_GRADIENT, wider, described->shape);
+        launch(context, context->words.cast, cast, buffer);
+        sim_plan_free_buffer(plan, buffer);
+        buffer = cast;
+    }
+    if (*gradient == SIM_PLAN_NONE) {
+        *gradient = buffer;
+    } else {
         launch(context, context->words.accumulate, *gradient, buffer);
         sim_plan_free_buffer(plan, buffer);
-    } else if (needs_cast(state, dtype)) {
-        SimDtype wider = state->unit->reduce_dtype;
-        *gradient = sim_plan_alloc(plan, context->compute,
-                                   sim_fsdp2_state_name(state, SIM_FSDP2_G, described->tail),
-                                   described->shard.elements * sim_dtype_bytes(wider),
-                                   SIM_CATEGORY_UNSHARDED_GRADIENT, wider, described->shape);
-        launch(context, context->words.cast, *gradient, buffer);
-        sim_plan_free_buffer(plan, buffer);
-    } else {
-        *gradient = buffer;
     }
 }
 
@@ -152,6 +163,9 @@ static void add_zeros(SimFsdp2Context *context, SimFsdp2State *state)
 
 static void finish(SimFsdp2Context *context, SimFsdp2State *state)
 {
+    bool is_partial =
+        state->unit->call->modules->len > 1 && state->training_state == SIM_TRAINING_FORWARD;
+    state->defers_upcast = false;
     state->training_state = SIM_TRAINING_POST_BACKWARD;
     if (state->reduces_gradients && context->job->reduces_unused_parameters)
         add_zeros(context, state);
@@ -164,6 +178,9 @@ static void finish(SimFsdp2Context *context, SimFsdp2State *state)
         return;
     wait_for_own_reduction(context, state);
     sim_fsdp2_reduce_start(context, state);
+    /* Of a group that ran in part, the next part's gradients come soon. */
+    if (is_partial && state->post_event != SIM_PLAN_NONE)
+        sim_plan_wait(context->plan, context->compute, state->post_event);
 }
 
 void sim_fsdp2_backward_finish(SimFsdp2Context *context, uint32_t unit)
@@ -211,7 +228,9 @@ void sim_fsdp2_backward_finish_all(SimFsdp2Context *context)
         if (state->unit->parameters->len > 0 && state->training_state != SIM_TRAINING_POST_BACKWARD)
             finish(context, state);
         state->training_state = SIM_TRAINING_IDLE;
+        state->pending_modules = 0;
     }
+    context->forward_root = SIM_MODEL_NONE;
     if (context->is_last_backward)
         finalize(context);
     sim_fsdp2_context_enter(context, SIM_MODEL_NONE);

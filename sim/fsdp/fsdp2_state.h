@@ -79,7 +79,9 @@ typedef struct SimFsdp2State {
     uint32_t all_reduce_input;    /* O that an all-reduce may still work on */
     uint32_t partial_output;      /* O of backwards that reduced only within the shard group */
     GArray *post_forward_indices; /* of uint32_t: places in the post-forward order, a stack */
-    uint32_t running_modules;     /* members of a grouped unit still to come in this forward */
+    uint32_t pending_modules;     /* members of the unit still to come in this forward, by bit */
+    bool is_completed_by_root;    /* some never came: the root's post-forward was theirs too */
+    bool defers_upcast;           /* between pre- and post-backward: grad_dtype is not set */
     bool reduces_gradients;       /* set_requires_gradient_sync */
     bool all_reduces_gradients;   /* set_requires_all_reduce */
     bool reshards_after_backward; /* set_reshard_after_backward */

@@ -140,6 +140,7 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
     completed.parameter_dtypes = dtypes;
     g_autofree SimAutogradCheckpoint *checkpoints = find_checkpoints(job, model);
     completed.checkpoints = checkpoints;
+    completed.loss_chunks = job->loss_chunks;
     g_autoptr(SimAutograd) autograd = sim_autograd_new(model, plan, &completed, &hooks);
     sim_plan_context(plan)->phase = SIM_PHASE_INIT;
     sim_schedule_start(schedule);

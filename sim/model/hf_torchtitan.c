@@ -144,7 +144,7 @@ static void add_block(SimModel *model, uint32_t layers, uint32_t index,
     g_array_append_val(model->blocks, block);
 }
 
-static SimProgram *write_root(const SimModel *model)
+static SimProgram *write_root(const SimModel *model, bool has_head)
 {
     SimProgram *p = sim_program_new(1);
     SimSlot h = sim_program_bind(p, sim_forward_module(p, model->embedding, 0));
@@ -153,8 +153,8 @@ static SimProgram *write_root(const SimModel *model)
         h = sim_program_rebind(p, h, sim_forward_module(p, block, h));
     }
     h = sim_program_rebind(p, h, sim_forward_module(p, model->norm, h));
-    SimSlot logits = sim_forward_module(p, model->head, h);
-    sim_program_finish(p, 1, &logits);
+    SimSlot result = has_head ? sim_forward_module(p, model->head, h) : h;
+    sim_program_finish(p, 1, &result);
     return p;
 }
 
@@ -171,6 +171,21 @@ static SimProgram *write_loss(uint64_t vocabulary)
     SimSlot labels = sim_program_bind(p, sim_forward_view(p, SIM_SLOT_BUFFER(0), 1, labels_dims));
     SimSlot loss = sim_forward_cross_entropy(p, wide, labels);
     sim_program_close_function(p, 1, &loss);
+    sim_program_finish(p, 1, &loss);
+    return p;
+}
+
+/* F.cross_entropy(logits.float(), labels, reduction="sum") / tokens */
+static SimProgram *write_chunk_loss(void)
+{
+    SimProgram *p = sim_program_new(2);
+    sim_program_open_function(p);
+    SimSlot wide = sim_program_bind(p, sim_forward_cast(p, 0, SIM_DTYPE_F32));
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
+    SimSlot sum = sim_forward_cross_entropy(p, wide, 1);
+    sim_program_close_function(p, 1, &sum);
+    SimSlot loss = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, sum, 1);
+    sim_program_set_flags(p, SIM_PROGRAM_LOSS);
     sim_program_finish(p, 1, &loss);
     return p;
 }
@@ -204,7 +219,9 @@ SimModel *sim_hf_model_build_torchtitan(const SimModelConfig *config,
     sim_program_set_flags(head, SIM_PROGRAM_LOGITS);
     model->head =
         sim_module_tree_add_weight(model, 0, "output", config->vocabulary, config->hidden, head);
-    sim_module_tree_set_forward(model, 0, write_root(model));
+    sim_module_tree_set_forward(model, 0, write_root(model, true));
     model->loss = sim_module_tree_own(model, write_loss(config->vocabulary));
+    model->headless = sim_module_tree_own(model, write_root(model, false));
+    model->chunk_loss = sim_module_tree_own(model, write_chunk_loss());
     return model;
 }

@@ -61,6 +61,9 @@ typedef struct SimModel {
     GPtrArray *programs; /* owns every forward; equal blocks share one */
     SimProgram *loss;    /* from the root's result to the scalar, outside the tree; NULL: the root's
                           * first result is the scalar */
+    /* chunked loss, where the code has one: the root's forward up to the head, and from logits and
+     * labels of a chunk to its share of the mean; else NULL */
+    SimProgram *headless, *chunk_loss;
     uint64_t config_parameters; /* the published total: a tied head counts once */
     /* embedding, blocks in order, last norm, head: paths for default wrapping */
     uint32_t embedding, norm, head; /* module indices, or SIM_MODEL_NONE */
