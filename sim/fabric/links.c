@@ -4,10 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/collective.h"
+#include "fabric/group_shape.h"
 #include "fabric/maxmin.h"
 
-/* A flow crosses a physical link. Ports are numbered by rank, then come the NICs by node. */
+#define MOST_CAPACITY (UINT64_C(1) << 46) /* of the solver */
+
+/* The kinds of links, in the order in which physical ones are numbered: ports by rank, NICs by
+ * node, PCIe links by rank, leaf switches' uplinks by leaf and rail. */
+typedef enum LinkKind { LINK_PORT, LINK_NIC, LINK_PCIE, LINK_LEAF, LINK_KINDS } LinkKind;
+
+static const char *const kind_names[] = {"nvlink", "nic", "pcie", "leaf"};
+
+/* A flow crosses a physical link. */
 typedef struct Crossing {
     uint32_t physical;
     uint32_t flow;
@@ -19,12 +27,13 @@ typedef struct Load {
     const Crossing *crossings;
     uint32_t count;
     uint64_t capacity;
+    LinkKind kind;
 } Load;
 
 struct SimLinks {
     GArray *capacity;     /* uint64_t, a class */
     GArray *multiplicity; /* uint32_t, a class */
-    GArray *is_nic;       /* bool, a class */
+    GArray *kind;         /* LinkKind, a class */
     uint32_t flows;
     uint32_t *first;  /* [flows + 1] */
     uint32_t *link;   /* by flow */
@@ -56,10 +65,29 @@ static void add_ports(GArray *crossings, Members members, uint32_t flow, bool is
     }
 }
 
-/* The stream that enters and leaves the node, spread over the NICs next to the members' GPUs. */
+/* The number of the first physical link of KIND. */
+static uint32_t first_link(const SimCluster *cluster, LinkKind kind)
+{
+    uint32_t nics = (cluster->gpus + cluster->gpus_per_node - 1) / cluster->gpus_per_node *
+                    cluster->nics_per_node;
+    const uint32_t first[] = {0, cluster->gpus, cluster->gpus + nics, 2 * cluster->gpus + nics};
+    return first[kind];
+}
+
+static LinkKind find_kind(const SimCluster *cluster, uint32_t physical)
+{
+    LinkKind kind = LINK_PORT;
+    while (kind + 1 < LINK_KINDS && physical >= first_link(cluster, kind + 1))
+        kind++;
+    return kind;
+}
+
+/* The stream that enters and leaves the node, spread over the NICs next to the members' GPUs, each
+ * behind its GPU's PCIe link. */
 static void add_nics(GArray *crossings, const SimCluster *cluster, Members members, uint32_t flow)
 {
     uint32_t node = members.ranks[0] / cluster->gpus_per_node;
+    uint32_t base = first_link(cluster, LINK_NIC) + node * cluster->nics_per_node;
     uint32_t nics = 0;
     uint32_t begin = crossings->len;
     uint32_t next = 0;
@@ -67,13 +95,39 @@ static void add_nics(GArray *crossings, const SimCluster *cluster, Members membe
         uint32_t first, end;
         sim_group_shape_nics(cluster, members.ranks[i], &first, &end);
         for (uint32_t nic = MAX(first, next); nic < end; nic++, nics++) {
-            Crossing crossing = {cluster->gpus + node * cluster->nics_per_node + nic, flow, 0};
+            Crossing crossing = {base + nic, flow, 0};
             g_array_append_val(crossings, crossing);
+            crossing.physical = first_link(cluster, LINK_PCIE) + members.ranks[i];
+            if (cluster->pcie_bytes_per_s > 0)
+                g_array_append_val(crossings, crossing);
         }
         next = end;
     }
     for (uint32_t i = begin; i < crossings->len; i++)
         g_array_index(crossings, Crossing, i).weight = inverse_weight(nics);
+}
+
+/* The stream leaves each leaf once, over all rails that the node's members use. */
+static void add_leaf(GArray *crossings, const SimCluster *cluster, Members members, uint32_t flow)
+{
+    uint32_t leaf = members.ranks[0] / cluster->gpus_per_node / cluster->leaf_nodes;
+    uint32_t base = first_link(cluster, LINK_LEAF);
+    if (!cluster->has_rails) {
+        Crossing crossing = {base + leaf, flow, SIM_MAXMIN_WEIGHT};
+        g_array_append_val(crossings, crossing);
+        return;
+    }
+    uint32_t begin = crossings->len;
+    add_nics(crossings, cluster, members, flow);
+    uint32_t node = members.ranks[0] / cluster->gpus_per_node;
+    uint32_t nics = first_link(cluster, LINK_NIC) + node * cluster->nics_per_node;
+    for (uint32_t i = begin; i < crossings->len; i++) {
+        Crossing *crossing = &g_array_index(crossings, Crossing, i);
+        if (find_kind(cluster, crossing->physical) == LINK_NIC)
+            crossing->physical = base + leaf * cluster->nics_per_node + (crossing->physical - nics);
+        else
+            g_array_remove_index(crossings, i--);
+    }
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -89,7 +143,10 @@ static void add_group(GArray *crossings, const SimCluster *cluster, const SimLin
     g_autofree uint32_t *ranks = g_memdup2(group->ranks, group->count * sizeof(*ranks));
     qsort(ranks, group->count, sizeof(*ranks), compare_ranks);
     uint32_t size = cluster->gpus_per_node;
-    bool is_alone = ranks[0] / size == ranks[group->count - 1] / size;
+    uint32_t leaf_size = cluster->leaf_nodes * size;
+    uint32_t last = ranks[group->count - 1];
+    bool is_alone = ranks[0] / size == last / size;
+    bool is_below_leaf = leaf_size == 0 || ranks[0] / leaf_size == last / leaf_size;
     for (uint32_t begin = 0, end; begin < group->count; begin = end) {
         for (end = begin; end < group->count && ranks[end] / size == ranks[begin] / size; end++)
             ;
@@ -97,6 +154,9 @@ static void add_group(GArray *crossings, const SimCluster *cluster, const SimLin
         add_ports(crossings, members, group->flow, is_alone);
         if (!is_alone)
             add_nics(crossings, cluster, members, group->flow);
+        if (!is_below_leaf &&
+            (begin == 0 || ranks[begin - 1] / leaf_size != ranks[begin] / leaf_size))
+            add_leaf(crossings, cluster, members, group->flow);
     }
 }
 
@@ -139,7 +199,7 @@ static guint hash_load(gconstpointer key)
 static gboolean equal_loads(gconstpointer a, gconstpointer b)
 {
     const Load *x = a, *y = b;
-    if (x->count != y->count || x->capacity != y->capacity)
+    if (x->count != y->count || x->capacity != y->capacity || x->kind != y->kind)
         return FALSE;
     for (uint32_t i = 0; i < x->count; i++) {
         if (x->crossings[i].flow != y->crossings[i].flow ||
@@ -159,20 +219,34 @@ static uint64_t compute_port_capacity(const SimCluster *cluster)
     return (uint64_t)MAX(capacity, 1);
 }
 
-static void add_class(SimLinks *links, const Load *load, bool is_nic)
+static uint64_t compute_capacity(const SimCluster *cluster, LinkKind kind)
+{
+    double nic = cluster->nic_bytes_per_s * cluster->nic_fraction;
+    double leaf = 0;
+    if (kind == LINK_LEAF)
+        leaf = nic * cluster->leaf_nodes * (cluster->has_rails ? 1 : cluster->nics_per_node) /
+               cluster->oversubscription;
+    const double capacities[] = {0, nic, cluster->pcie_bytes_per_s, leaf};
+    if (kind == LINK_PORT)
+        return compute_port_capacity(cluster);
+    return (uint64_t)CLAMP(capacities[kind], 1, (double)MOST_CAPACITY);
+}
+
+static void add_class(SimLinks *links, const Load *load)
 {
     const uint32_t one = 1;
     g_array_append_val(links->capacity, load->capacity);
     g_array_append_val(links->multiplicity, one);
-    g_array_append_val(links->is_nic, is_nic);
+    g_array_append_val(links->kind, load->kind);
 }
 
 /* Counts the physical links of each class; returns the loads of the classes, in order of their
  * first link. */
 static GArray *build_classes(SimLinks *links, const SimCluster *cluster, const GArray *crossings)
 {
-    uint64_t port = compute_port_capacity(cluster);
-    uint64_t nic = (uint64_t)MAX(cluster->nic_bytes_per_s * cluster->nic_fraction, 1);
+    uint64_t capacity[LINK_KINDS];
+    for (unsigned kind = LINK_PORT; kind < LINK_KINDS; kind++)
+        capacity[kind] = compute_capacity(cluster, (LinkKind)kind);
     const Crossing *all = (const Crossing *)(const void *)crossings->data;
     g_autofree Load *loads = g_new(Load, crossings->len + 1);
     g_autoptr(GHashTable) known = g_hash_table_new(hash_load, equal_loads);
@@ -181,9 +255,9 @@ static GArray *build_classes(SimLinks *links, const SimCluster *cluster, const G
     for (guint begin = 0, end; begin < crossings->len; begin = end) {
         for (end = begin; end < crossings->len && all[end].physical == all[begin].physical; end++)
             ;
-        bool is_nic = all[begin].physical >= cluster->gpus;
+        LinkKind kind = find_kind(cluster, all[begin].physical);
         Load *load = &loads[n++];
-        *load = (Load){all + begin, end - begin, is_nic ? nic : port};
+        *load = (Load){all + begin, end - begin, capacity[kind], kind};
         gpointer class;
         if (g_hash_table_lookup_extended(known, load, NULL, &class)) {
             g_array_index(links->multiplicity, uint32_t, GPOINTER_TO_UINT(class))++;
@@ -191,7 +265,7 @@ static GArray *build_classes(SimLinks *links, const SimCluster *cluster, const G
         }
         g_hash_table_insert(known, load, GUINT_TO_POINTER(classes->len));
         g_array_append_val(classes, *load);
-        add_class(links, load, is_nic);
+        add_class(links, load);
     }
     return classes;
 }
@@ -228,7 +302,7 @@ SimLinks *sim_links_new(const SimCluster *cluster, const SimLinkGroup *groups, s
     SimLinks *links = g_new0(SimLinks, 1);
     links->capacity = g_array_new(FALSE, FALSE, sizeof(uint64_t));
     links->multiplicity = g_array_new(FALSE, FALSE, sizeof(uint32_t));
-    links->is_nic = g_array_new(FALSE, FALSE, sizeof(bool));
+    links->kind = g_array_new(FALSE, FALSE, sizeof(LinkKind));
     links->flows = (uint32_t)flows;
     g_autoptr(GArray) crossings = g_array_new(FALSE, FALSE, sizeof(Crossing));
     for (size_t i = 0; i < n_groups; i++) {
@@ -247,7 +321,7 @@ void sim_links_free(SimLinks *links)
         return;
     g_array_unref(links->capacity);
     g_array_unref(links->multiplicity);
-    g_array_unref(links->is_nic);
+    g_array_unref(links->kind);
     g_free(links->first);
     g_free(links->link);
     g_free(links->weight);
@@ -272,8 +346,8 @@ uint32_t sim_links_multiplicity(const SimLinks *links, uint32_t link)
 
 const char *sim_links_kind(const SimLinks *links, uint32_t link)
 {
-    g_assert(link < links->is_nic->len);
-    return g_array_index(links->is_nic, bool, link) ? "nic" : "nvlink";
+    g_assert(link < links->kind->len);
+    return kind_names[g_array_index(links->kind, LinkKind, link)];
 }
 
 SimRoute sim_links_route(const SimLinks *links, uint32_t flow)

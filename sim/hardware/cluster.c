@@ -49,6 +49,9 @@ static bool read_links(SimCluster *cluster, const cJSON *json, const char *path,
     if (sim_json_has(json, "pair") &&
         !sim_sourced_value_get_rate(json, path, "pair", &cluster->pair_bytes_per_s, error))
         return false;
+    if (sim_json_has(json, "pcie") &&
+        !sim_sourced_value_get_rate(json, path, "pcie", &cluster->pcie_bytes_per_s, error))
+        return false;
     if (sim_json_has(json, "nic_latency") &&
         !sim_sourced_value_get_duration(json, path, "nic_latency", &cluster->nic_latency, error))
         return false;
@@ -73,21 +76,10 @@ static bool read_counts(SimCluster *cluster, const cJSON *json, const char *path
 
 static SimCluster *load_file(const char *models, const char *name, GError **error)
 {
-    static const char *const keys[] = {"schema",
-                                       "title",
-                                       "gpu",
-                                       "comm",
-                                       "gpus_per_node",
-                                       "nodes",
-                                       "nvlink",
-                                       "nvlink_fraction",
-                                       "nics_per_node",
-                                       "nic",
-                                       "nic_fraction",
-                                       "pair",
-                                       "nic_latency",
-                                       "leaf",
-                                       NULL};
+    static const char *const keys[] = {"schema",        "title", "gpu",          "comm",
+                                       "gpus_per_node", "nodes", "nvlink",       "nvlink_fraction",
+                                       "nics_per_node", "nic",   "nic_fraction", "pair",
+                                       "nic_latency",   "pcie",  "leaf",         NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "clusters", name, &origin, error);
     if (!json)

@@ -42,6 +42,7 @@ typedef struct SimCluster {
     uint32_t nics_per_node;
     double nic_bytes_per_s;  /* of one NIC, one direction, by specification */
     double nic_fraction;     /* of it that collectives reach */
+    double pcie_bytes_per_s; /* between a GPU and its NICs, one direction; 0 = no limit */
     SimTime nic_latency;     /* that the network adds to a message beyond an InfiniBand's */
     uint32_t leaf_nodes;     /* nodes below one leaf switch (or one a rail); 0 = no switch limits */
     double oversubscription; /* of a leaf's ports down to those up, at least 1 */

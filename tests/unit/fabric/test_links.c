@@ -196,6 +196,80 @@ START_TEST(a_group_of_one_crosses_nothing)
 }
 END_TEST
 
+/* The shipped H100 cluster with 2 nodes below a leaf switch, oversubscribed 4 to 1. */
+static SimCluster *load_with_leaves(bool has_rails, uint64_t gpus)
+{
+    SimCluster *cluster = load("h100", gpus);
+    cluster->leaf_nodes = 2;
+    cluster->oversubscription = 4;
+    cluster->has_rails = has_rails;
+    return cluster;
+}
+
+/* A leaf takes 2 nodes * 8 NICs * 48 GB/s = 768 down and 192 up, which the ring crosses once; on
+ * rails 8 leaves take an eighth each. */
+START_TEST(a_ring_leaves_each_leaf_once)
+{
+    for (int has_rails = 0; has_rails <= 1; has_rails++) {
+        g_autoptr(SimCluster) cluster = load_with_leaves(has_rails, 64);
+        uint32_t ranks[64];
+        fill_range(ranks, 64, 0, 1);
+        const SimLinkGroup group = {ranks, 64, 0};
+        g_autoptr(SimLinks) links = sim_links_new(cluster, &group, 1, 1);
+        ck_assert_uint_eq(sim_links_count(links), 3);
+        assert_class(links, 2, "leaf", has_rails ? 32 : 4,
+                     has_rails ? UINT64_C(24000000000) : UINT64_C(192000000000));
+        ck_assert_uint_eq(weight_of(links, 0, 2), has_rails ? ONE / 8 : ONE);
+    }
+}
+END_TEST
+
+/* Nodes 0 and 1 are below one leaf. */
+START_TEST(a_ring_below_one_leaf_does_not_use_its_uplink)
+{
+    g_autoptr(SimCluster) cluster = load_with_leaves(true, 16);
+    uint32_t ranks[16];
+    fill_range(ranks, 16, 0, 1);
+    const SimLinkGroup group = {ranks, 16, 0};
+    g_autoptr(SimLinks) links = sim_links_new(cluster, &group, 1, 1);
+    ck_assert_uint_eq(sim_links_count(links), 2);
+}
+END_TEST
+
+/* 8 replicate groups over 4 leaves: on rails each has its own, else all share one uplink a leaf. */
+START_TEST(replicate_groups_keep_to_their_rail)
+{
+    uint32_t ranks[64];
+    SimLinkGroup groups[8];
+    for (uint32_t local = 0; local < 8; local++) {
+        fill_range(ranks + local * 8, 8, local, 8);
+        groups[local] = (SimLinkGroup){ranks + local * 8, 8, 0};
+    }
+    for (int has_rails = 0; has_rails <= 1; has_rails++) {
+        g_autoptr(SimCluster) cluster = load_with_leaves(has_rails, 64);
+        g_autoptr(SimLinks) links = sim_links_new(cluster, groups, 8, 1);
+        ck_assert_uint_eq(sim_links_count(links), 2);
+        assert_class(links, 1, "leaf", has_rails ? 32 : 4,
+                     has_rails ? UINT64_C(24000000000) : UINT64_C(192000000000));
+        ck_assert_uint_eq(weight_of(links, 0, 1), has_rails ? ONE : 8 * ONE);
+    }
+}
+END_TEST
+
+START_TEST(a_stated_pcie_link_stands_before_each_nic)
+{
+    g_autoptr(SimCluster) cluster = load("h100", 16);
+    cluster->pcie_bytes_per_s = 25e9;
+    uint32_t ranks[16];
+    fill_range(ranks, 16, 0, 1);
+    const SimLinkGroup group = {ranks, 16, 0};
+    g_autoptr(SimLinks) links = sim_links_new(cluster, &group, 1, 1);
+    ck_assert_uint_eq(sim_links_count(links), 3);
+    assert_class(links, 2, "pcie", 16, UINT64_C(25000000000));
+    ck_assert_uint_eq(weight_of(links, 0, 2), ONE / 8);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("links");
@@ -209,6 +283,12 @@ int main(void)
     tcase_add_test(links, a_gpu_with_two_nics_uses_both);
     tcase_add_test(links, sixteen_thousand_ranks_make_a_handful_of_classes);
     tcase_add_test(links, a_group_of_one_crosses_nothing);
+    TCase *switches = tcase_create("switches");
+    tcase_add_test(switches, a_ring_leaves_each_leaf_once);
+    tcase_add_test(switches, a_ring_below_one_leaf_does_not_use_its_uplink);
+    tcase_add_test(switches, replicate_groups_keep_to_their_rail);
+    tcase_add_test(switches, a_stated_pcie_link_stands_before_each_nic);
+    suite_add_tcase(suite, switches);
     suite_add_tcase(suite, links);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -83,6 +83,11 @@ typedef struct BadFile {
     const char *said;
 } BadFile;
 
+#define LEAF(nodes, oversubscription)                                                              \
+    "\"leaf\": {\"nodes\": {\"value\": " #nodes ", \"source\": \"-\"}, "                           \
+    "\"oversubscription\": {\"value\": " #oversubscription ", \"source\": \"-\"}, "                \
+    "\"rails\": true}, "
+
 static const BadFile bad_files[] = {
     {"clusters", "h100", "\"400Gb/s\"", "\"0Gb/s\"", SIM_ERROR_RANGE, "$.nic.value: "},
     {"clusters", "h100", "\"400Gb/s\"", "\"-400Gb/s\"", SIM_ERROR_RANGE, "$.nic.value: "},
@@ -96,6 +101,20 @@ static const BadFile bad_files[] = {
     {"clusters", "h100", "\"nics_per_node\"", "\"nics_per_nod\"", SIM_ERROR_SCHEMA,
      "did you mean 'nics_per_node'?"},
     {"clusters", "h100", "{", "[", SIM_ERROR_PARSE, "cluster.json:2:"},
+    {"clusters", "h100", "\"nics_per_node\": {\"value\": 8", "\"nics_per_node\": {\"value\": 0",
+     SIM_ERROR_RANGE, "$.nics_per_node.value: "},
+    /* A leaf switch that joins no nodes, and one that gives out more than it takes. */
+    {"clusters", "h100", "\"nic\":", LEAF(0, 1) "\"nic\":", SIM_ERROR_RANGE,
+     "$.leaf.nodes.value: "},
+    {"clusters", "h100", "\"nic\":", LEAF(4, 0.5) "\"nic\":", SIM_ERROR_RANGE,
+     "$.leaf.oversubscription.value: "},
+    {"clusters", "h100", "\"nic\":", "\"leaf\": {\"rails\": true}, \"nic\":", SIM_ERROR_SCHEMA,
+     "$.leaf.nodes"},
+    {"clusters", "h100", "\"nic\":", "\"pcie\": {\"value\": 63, \"source\": \"-\"}, \"nic\":",
+     SIM_ERROR_SCHEMA, "$.pcie.value"},
+    {"clusters", "h100", "\"nic\":",
+     "\"nic_latency\": {\"value\": \"-3us\", \"source\": \"-\"}, \"nic\":", SIM_ERROR_RANGE,
+     "$.nic_latency.value: "},
     {"comm", "h100", "\"LL\"", "\"LL64\"", SIM_ERROR_SCHEMA, "$.node[0].protocol: "},
     {"comm", "h100", "\"from_ranks\": 2", "\"from_ranks\": 1", SIM_ERROR_RANGE,
      "$.node[0].from_ranks: "},
