@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "model/model.h"
 
 #include <glib.h>

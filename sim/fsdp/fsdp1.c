@@ -6,10 +6,10 @@
 #include "fsdp/fsdp1_context.h"
 #include "fsdp/fsdp1_forward.h"
 #include "fsdp/fsdp1_slices.h"
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 
 struct SimFsdp1 {
-    SimUnits *units;
+    SimUnitList *units;
     SimFsdp1Context *context;
     SimFsdp1Slices *slices;
     SimFsdp1Clip *clip;
@@ -17,7 +17,7 @@ struct SimFsdp1 {
 
 SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
-    g_autoptr(SimUnits) units = sim_units_new(job, model, plan, error);
+    g_autoptr(SimUnitList) units = sim_unit_list_new(job, model, plan, error);
     if (units == NULL)
         return NULL;
     g_autoptr(SimFsdp1Context) context = sim_fsdp1_context_new(job, model, units, plan, error);
@@ -39,7 +39,7 @@ void sim_fsdp1_free(SimFsdp1 *fsdp)
     sim_fsdp1_clip_free(fsdp->clip);
     sim_fsdp1_slices_free(fsdp->slices);
     sim_fsdp1_context_free(fsdp->context);
-    sim_units_free(fsdp->units);
+    sim_unit_list_free(fsdp->units);
     g_free(fsdp);
 }
 
@@ -118,7 +118,7 @@ void sim_fsdp1_start(SimFsdp1 *fsdp)
 {
     SimFsdp1Context *context = fsdp->context;
     SimDtype stored = context->job->store_dtype;
-    for (uint32_t i = 0; i < sim_units_count(fsdp->units); i++) {
+    for (uint32_t i = 0; i < sim_unit_list_count(fsdp->units); i++) {
         SimFsdp1State *state = &context->states[fsdp->units->traversal[i]];
         if (state->unit->parameters->len == 0)
             continue;
@@ -172,7 +172,7 @@ static void fill_gradient(SimFsdp1Context *context, uint32_t gradient)
 void sim_fsdp1_zero_grad(SimFsdp1 *fsdp, bool keeps)
 {
     SimFsdp1Context *context = fsdp->context;
-    for (uint32_t i = 0; i < sim_units_count(fsdp->units); i++) {
+    for (uint32_t i = 0; i < sim_unit_list_count(fsdp->units); i++) {
         SimFsdp1State *state = &context->states[fsdp->units->traversal[i]];
         sim_fsdp1_context_enter(context, state->index);
         if (keeps) {

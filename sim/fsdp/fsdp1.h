@@ -21,7 +21,7 @@
 
 typedef struct SimFsdp1 SimFsdp1;
 
-/* JOB, MODEL and PLAN are borrowed and must outlive the result. Errors: of sim_units_new and
+/* JOB, MODEL and PLAN are borrowed and must outlive the result. Errors: of sim_unit_list_new and
  * sim_fsdp1_context_new. */
 SimFsdp1 *sim_fsdp1_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
 void sim_fsdp1_free(SimFsdp1 *fsdp);

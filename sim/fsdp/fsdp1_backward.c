@@ -87,7 +87,7 @@ static void finish_later_than(SimFsdp1Context *context, uint64_t sequence)
 {
     for (;;) {
         SimFsdp1State *latest = NULL;
-        for (uint32_t u = 0; u < sim_units_count(context->units); u++) {
+        for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
             SimFsdp1State *state = &context->states[u];
             if (state->has_gradients && state->view_sequence > sequence &&
                 (latest == NULL || state->view_sequence > latest->view_sequence))
@@ -152,7 +152,7 @@ void sim_fsdp1_backward_finish_all(SimFsdp1Context *context)
     }
     context->iteration++;
     g_array_set_size(context->post_forward_order, 0);
-    for (uint32_t i = 0; i < sim_units_count(context->units); i++) {
+    for (uint32_t i = 0; i < sim_unit_list_count(context->units); i++) {
         SimFsdp1State *state = &context->states[context->units->traversal[i]];
         if (state->unit->parameters->len > 0)
             finalize(context, state);

@@ -171,13 +171,13 @@ static void scale(SimFsdp1Clip *clip, const GArray *tensors, uint32_t coefficien
 /* Unit by unit, in the order of root.modules(). */
 static GArray *collect_by_unit(SimFsdp1Clip *clip, const SimFsdp1Class *class)
 {
-    const SimUnits *units = clip->context->units;
+    const SimUnitList *units = clip->context->units;
     g_autoptr(GArray) all = sim_fsdp1_slices_collect(clip->slices, class);
     GArray *ordered = g_array_new(FALSE, FALSE, sizeof(SimOptimizerTensor));
-    for (uint32_t u = 0; u < sim_units_count(units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(units); u++)
         for (uint32_t i = 0; i < all->len; i++) {
             SimOptimizerTensor *tensor = &g_array_index(all, SimOptimizerTensor, i);
-            if (tensor->unit == sim_units_get(units, units->traversal[u])->name)
+            if (tensor->unit == sim_unit_list_get(units, units->traversal[u])->name)
                 g_array_append_vals(ordered, tensor, 1);
         }
     return ordered;

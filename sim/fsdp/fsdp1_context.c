@@ -79,8 +79,8 @@ static bool is_trained_alike(const SimFsdp1Context *context, const SimUnit *unit
 static bool init_states(SimFsdp1Context *context, GError **error)
 {
     bool is_flat = context->job->fsdp1.uses_flat_parameters;
-    for (uint32_t u = 0; u < sim_units_count(context->units); u++) {
-        const SimUnit *unit = sim_units_get(context->units, u);
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
+        const SimUnit *unit = sim_unit_list_get(context->units, u);
         if (is_flat && !is_trained_alike(context, unit, error))
             return false;
         sim_fsdp1_state_init(&context->states[u], context->units, u, context->plan);
@@ -91,7 +91,7 @@ static bool init_states(SimFsdp1Context *context, GError **error)
 }
 
 SimFsdp1Context *sim_fsdp1_context_new(const SimJob *job, const SimModel *model,
-                                       const SimUnits *units, SimPlan *plan, GError **error)
+                                       const SimUnitList *units, SimPlan *plan, GError **error)
 {
     SimStrategy strategy = job->fsdp1.strategy;
     g_autoptr(SimFsdp1Context) context = g_new(SimFsdp1Context, 1);
@@ -100,7 +100,7 @@ SimFsdp1Context *sim_fsdp1_context_new(const SimJob *job, const SimModel *model,
         .job = job,
         .model = model,
         .units = units,
-        .states = g_new0(SimFsdp1State, sim_units_count(units) + 1),
+        .states = g_new0(SimFsdp1State, sim_unit_list_count(units) + 1),
         .words = intern_words(plan),
         .compute = sim_plan_stream(plan, "compute"),
         .pre_unshard = sim_plan_stream(plan, "pre_unshard"),
@@ -136,7 +136,7 @@ void sim_fsdp1_context_free(SimFsdp1Context *context)
 {
     if (context == NULL)
         return;
-    for (uint32_t u = 0; u < sim_units_count(context->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++)
         sim_fsdp1_state_done(&context->states[u]);
     g_free(context->states);
     g_array_unref(context->free_events);
@@ -148,7 +148,7 @@ void sim_fsdp1_context_free(SimFsdp1Context *context)
 void sim_fsdp1_context_enter(SimFsdp1Context *context, uint32_t unit)
 {
     sim_plan_context(context->plan)->unit =
-        unit == SIM_MODEL_NONE ? 0 : sim_units_get(context->units, unit)->name;
+        unit == SIM_MODEL_NONE ? 0 : sim_unit_list_get(context->units, unit)->name;
 }
 
 bool sim_fsdp1_context_is_mixed(const SimFsdp1Context *context)

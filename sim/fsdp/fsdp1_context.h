@@ -7,7 +7,7 @@
 #pragma once
 
 #include "fsdp/fsdp1_state.h"
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "job/job.h"
 #include "plan/plan.h"
 
@@ -27,7 +27,7 @@ typedef struct SimFsdp1Context {
     SimPlan *plan; /* borrowed, like all here but what is said to be owned */
     const SimJob *job;
     const SimModel *model;
-    const SimUnits *units;
+    const SimUnitList *units;
     SimFsdp1State *states; /* owned; one a unit */
     SimFsdp1Words words;
     SimFsdp1Slices *slices;   /* what the optimizer sees */
@@ -58,7 +58,7 @@ typedef struct SimFsdp1Context {
 /* Makes streams, communicators and states. Errors RANGE: the shard size does not divide the ranks;
  * SCHEMA: use_orig_params=False with trained and frozen parameters in one unit. */
 SimFsdp1Context *sim_fsdp1_context_new(const SimJob *job, const SimModel *model,
-                                       const SimUnits *units, SimPlan *plan, GError **error);
+                                       const SimUnitList *units, SimPlan *plan, GError **error);
 void sim_fsdp1_context_free(SimFsdp1Context *context);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp1Context, sim_fsdp1_context_free)
 

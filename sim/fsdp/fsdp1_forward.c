@@ -14,7 +14,7 @@ static void drop_gradient(SimFsdp1Context *context, uint32_t *gradient)
 void sim_fsdp1_forward_drop_zeroed(SimFsdp1Context *context)
 {
     SimStringId unit = sim_plan_context(context->plan)->unit;
-    for (uint32_t i = 0; i < sim_units_count(context->units); i++) {
+    for (uint32_t i = 0; i < sim_unit_list_count(context->units); i++) {
         SimFsdp1State *state = &context->states[context->units->traversal[i]];
         if (!state->is_zeroed)
             continue;
@@ -33,7 +33,7 @@ static void start_root(SimFsdp1Context *context)
     context->is_initialized = true;
     context->flows_gradient = false;
     sim_fsdp1_context_enter(context, context->units->root);
-    for (uint32_t u = 0; u < sim_units_count(context->units); u++) {
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
         SimFsdp1State *state = &context->states[u];
         if (!context->job->fsdp1.has_forward_prefetch)
             continue;

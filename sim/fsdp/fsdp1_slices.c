@@ -23,10 +23,10 @@ static void add_slice(GArray *slices, uint32_t unit, uint32_t parameter, SimFlat
 /* All pieces of the rank at PLACE. */
 static GArray *list_slices(const SimFsdp1Context *context, uint32_t place)
 {
-    const SimUnits *units = context->units;
+    const SimUnitList *units = context->units;
     GArray *slices = g_array_new(FALSE, FALSE, sizeof(SimFsdp1Slice));
     if (context->job->fsdp1.uses_flat_parameters) {
-        for (uint32_t i = 0; i < sim_units_count(units); i++) {
+        for (uint32_t i = 0; i < sim_unit_list_count(units); i++) {
             const SimFsdp1State *state = &context->states[units->traversal[i]];
             add_slice(slices, state->index, SIM_MODEL_NONE,
                       (SimFlatSlice){0, state->flat.shard_elements});
@@ -85,7 +85,7 @@ static uint32_t add_rank_set(const SimFsdp1Context *context, const GArray *place
 /* Names by number: the ranks of a class may own pieces of different parameters. */
 static void name_slices(SimFsdp1Context *context, GArray *slices)
 {
-    g_autofree uint32_t *counts = g_new0(uint32_t, sim_units_count(context->units) + 1);
+    g_autofree uint32_t *counts = g_new0(uint32_t, sim_unit_list_count(context->units) + 1);
     for (uint32_t i = 0; i < slices->len; i++) {
         SimFsdp1Slice *slice = &g_array_index(slices, SimFsdp1Slice, i);
         slice->tail =

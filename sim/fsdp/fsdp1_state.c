@@ -21,10 +21,10 @@ static uint32_t *new_buffers(uint32_t count)
     return buffers;
 }
 
-void sim_fsdp1_state_init(SimFsdp1State *state, const SimUnits *units, uint32_t index,
+void sim_fsdp1_state_init(SimFsdp1State *state, const SimUnitList *units, uint32_t index,
                           SimPlan *plan)
 {
-    const SimUnit *unit = sim_units_get(units, index);
+    const SimUnit *unit = sim_unit_list_get(units, index);
     *state = (SimFsdp1State){
         .unit = unit,
         .index = index,

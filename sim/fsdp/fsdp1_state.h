@@ -9,7 +9,7 @@
 #pragma once
 
 #include "fsdp/flat_parameter.h"
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "plan/plan.h"
 
 #include <stdbool.h>
@@ -76,7 +76,7 @@ typedef struct SimFsdp1State {
     uint64_t view_sequence, entry_sequence;
 } SimFsdp1State;
 
-void sim_fsdp1_state_init(SimFsdp1State *state, const SimUnits *units, uint32_t index,
+void sim_fsdp1_state_init(SimFsdp1State *state, const SimUnitList *units, uint32_t index,
                           SimPlan *plan);
 void sim_fsdp1_state_done(SimFsdp1State *state);
 

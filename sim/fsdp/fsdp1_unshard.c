@@ -40,7 +40,7 @@ static void try_unit(SimFsdp1Context *context, SimFsdp1State *state)
 
 void sim_fsdp1_unshard_try(SimFsdp1Context *context)
 {
-    for (uint32_t i = 0; i < sim_units_count(context->units); i++)
+    for (uint32_t i = 0; i < sim_unit_list_count(context->units); i++)
         try_unit(context, &context->states[context->units->traversal[i]]);
 }
 

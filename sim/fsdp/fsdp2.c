@@ -8,10 +8,10 @@
 #include "fsdp/gradient_clip.h"
 #include "fsdp/ignored_parameters.h"
 #include "fsdp/optimizer.h"
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 
 struct SimFsdp2 {
-    SimUnits *units;
+    SimUnitList *units;
     SimFsdp2Context *context;
     SimOptimizer *optimizer;
     SimGradientClip *clip;
@@ -20,7 +20,7 @@ struct SimFsdp2 {
 
 SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
-    g_autoptr(SimUnits) units = sim_units_new(job, model, plan, error);
+    g_autoptr(SimUnitList) units = sim_unit_list_new(job, model, plan, error);
     if (units == NULL)
         return NULL;
     g_autoptr(SimFsdp2Context) context = sim_fsdp2_context_new(job, model, units, plan, error);
@@ -44,7 +44,7 @@ void sim_fsdp2_free(SimFsdp2 *fsdp)
     sim_gradient_clip_free(fsdp->clip);
     sim_ignored_parameters_free(fsdp->ignored);
     sim_fsdp2_context_free(fsdp->context);
-    sim_units_free(fsdp->units);
+    sim_unit_list_free(fsdp->units);
     g_free(fsdp);
 }
 
@@ -155,7 +155,7 @@ SimDtype *sim_fsdp2_parameter_dtypes(const SimFsdp2 *fsdp)
         uint32_t owner = fsdp->units->owner[i];
         dtypes[i] = owner == SIM_MODEL_NONE
                         ? context->job->store_dtype
-                        : g_array_index(sim_units_get(fsdp->units, owner)->parameters,
+                        : g_array_index(sim_unit_list_get(fsdp->units, owner)->parameters,
                                         SimUnitParameter, fsdp->units->place[i])
                               .gather_dtype;
     }
@@ -230,7 +230,7 @@ static void tie_again(SimFsdp2 *fsdp, uint32_t parameter)
 
 void sim_fsdp2_start(SimFsdp2 *fsdp)
 {
-    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(fsdp->units); u++)
         start_unit(fsdp->context, &fsdp->context->states[fsdp->units->traversal[u]]);
     for (uint32_t p = 0;
          fsdp->context->job->is_built_on_meta && p < fsdp->context->model->parameters->len; p++)
@@ -263,21 +263,21 @@ void sim_fsdp2_set_flag(SimFsdp2 *fsdp, uint32_t unit, SimJobFlag flag, bool val
 {
     if (flag == SIM_FLAG_LAST_BACKWARD)
         fsdp->context->is_last_backward = value;
-    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(fsdp->units); u++)
         if (unit == SIM_MODEL_NONE || unit == u)
             set_unit_flag(&fsdp->context->states[u], flag, value);
 }
 
 void sim_fsdp2_reshard(SimFsdp2 *fsdp, uint32_t unit)
 {
-    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(fsdp->units); u++)
         if (unit == SIM_MODEL_NONE || unit == u)
             sim_fsdp2_unshard_reshard(fsdp->context, &fsdp->context->states[u]);
 }
 
 void sim_fsdp2_unshard(SimFsdp2 *fsdp, uint32_t unit)
 {
-    for (uint32_t u = 0; u < sim_units_count(fsdp->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(fsdp->units); u++)
         if (unit == SIM_MODEL_NONE || unit == u)
             sim_fsdp2_unshard_start(fsdp->context, &fsdp->context->states[u]);
 }

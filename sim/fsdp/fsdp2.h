@@ -2,8 +2,8 @@
  *
  * FSDP2 (`fully_shard`) as hooks around autograd's stream: what PyTorch's
  * torch/distributed/fsdp/_fully_shard puts before and after each wrapped module's forward and
- * backward, and into the engine's final callback. The parts: units.h (wrapping), fsdp2_unshard.h,
- * fsdp2_forward.h, fsdp2_backward.h, fsdp2_reduce.h.
+ * backward, and into the engine's final callback. The parts: unit_list.h (wrapping),
+ * fsdp2_unshard.h, fsdp2_forward.h, fsdp2_backward.h, fsdp2_reduce.h.
  *
  * The calls here are those of a training script; forward and backward come through the hooks.
  */
@@ -19,8 +19,8 @@
 
 typedef struct SimFsdp2 SimFsdp2;
 
-/* JOB, MODEL and PLAN are borrowed and must outlive the result. Errors: of sim_units_new, and sizes
- * of meshes. */
+/* JOB, MODEL and PLAN are borrowed and must outlive the result. Errors: of sim_unit_list_new, and
+ * sizes of meshes. */
 SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
 void sim_fsdp2_free(SimFsdp2 *fsdp);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2, sim_fsdp2_free)

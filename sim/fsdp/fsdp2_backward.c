@@ -45,7 +45,8 @@ void sim_fsdp2_backward_start(SimFsdp2Context *context, uint32_t unit)
     }
     state->defers_upcast = true;
     prefetch(context, state);
-    for (uint32_t u = 0; unit == context->units->root && u < sim_units_count(context->units); u++)
+    for (uint32_t u = 0; unit == context->units->root && u < sim_unit_list_count(context->units);
+         u++)
         if (context->states[u].is_completed_by_root) {
             context->states[u].is_completed_by_root = false;
             sim_fsdp2_backward_start(context, u);
@@ -213,7 +214,7 @@ static void finalize(SimFsdp2Context *context)
             sim_plan_wait(context->plan, context->compute, context->last_post_event[i]);
         context->last_post_event[i] = SIM_PLAN_NONE;
     }
-    for (uint32_t i = 0; i < sim_units_count(context->units); i++)
+    for (uint32_t i = 0; i < sim_unit_list_count(context->units); i++)
         finalize_state(context, &context->states[context->units->traversal[i]]);
     sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
     g_array_set_size(context->post_forward_order, 0);
@@ -222,7 +223,7 @@ static void finalize(SimFsdp2Context *context)
 
 void sim_fsdp2_backward_finish_all(SimFsdp2Context *context)
 {
-    for (uint32_t i = 0; i < sim_units_count(context->units); i++) {
+    for (uint32_t i = 0; i < sim_unit_list_count(context->units); i++) {
         SimFsdp2State *state = &context->states[context->units->traversal[i]];
         sim_fsdp2_context_enter(context, state->index);
         if (state->unit->parameters->len > 0 && state->training_state != SIM_TRAINING_POST_BACKWARD)

@@ -40,7 +40,7 @@ static bool add_group(SimPlan *plan, const char *name, char *lists, uint32_t *gr
  * scripts use one). 0 = none. Checked as _get_post_forward_mesh_info does. */
 static bool find_post_forward_size(SimFsdp2Context *context, GError **error)
 {
-    for (uint32_t u = 0; u < sim_units_count(context->units); u++) {
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
         SimReshard *reshard = &context->states[u].reshard_after_forward;
         if (reshard->kind != SIM_RESHARD_TO)
             continue;
@@ -123,7 +123,7 @@ static SimFsdp2Words intern_words(SimPlan *plan)
 }
 
 SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
-                                       const SimUnits *units, SimPlan *plan, GError **error)
+                                       const SimUnitList *units, SimPlan *plan, GError **error)
 {
     g_autoptr(SimFsdp2Context) context = g_new(SimFsdp2Context, 1);
     *context = (SimFsdp2Context){
@@ -131,7 +131,7 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
         .job = job,
         .model = model,
         .units = units,
-        .states = g_new0(SimFsdp2State, sim_units_count(units) + 1),
+        .states = g_new0(SimFsdp2State, sim_unit_list_count(units) + 1),
         .words = intern_words(plan),
         .compute = sim_plan_stream(plan, "compute"),
         .copy_in = sim_plan_stream(plan, "all_gather_copy_in"),
@@ -151,7 +151,7 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
         .post_optim_event = SIM_PLAN_NONE,
         .is_last_backward = true,
     };
-    for (uint32_t u = 0; u < sim_units_count(units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(units); u++)
         sim_fsdp2_state_init(&context->states[u], units, u, plan);
     if (!find_post_forward_size(context, error) || !add_groups(context, error))
         return NULL;
@@ -164,7 +164,7 @@ void sim_fsdp2_context_free(SimFsdp2Context *context)
 {
     if (context == NULL)
         return;
-    for (uint32_t u = 0; u < sim_units_count(context->units); u++)
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++)
         sim_fsdp2_state_done(&context->states[u]);
     g_free(context->states);
     g_array_unref(context->reductions);
@@ -175,7 +175,7 @@ void sim_fsdp2_context_free(SimFsdp2Context *context)
 void sim_fsdp2_context_enter(SimFsdp2Context *context, uint32_t unit)
 {
     sim_plan_context(context->plan)->unit =
-        unit == SIM_MODEL_NONE ? 0 : sim_units_get(context->units, unit)->name;
+        unit == SIM_MODEL_NONE ? 0 : sim_unit_list_get(context->units, unit)->name;
 }
 
 void sim_fsdp2_context_wait_all_gather_streams(SimFsdp2Context *context, uint32_t event)

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "fsdp/fsdp2_state.h"
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "job/job.h"
 #include "plan/plan.h"
 
@@ -35,7 +35,7 @@ typedef struct SimFsdp2Context {
     SimPlan *plan; /* borrowed, like all here but what is said to be owned */
     const SimJob *job;
     const SimModel *model;
-    const SimUnits *units;
+    const SimUnitList *units;
     SimFsdp2State *states; /* owned; one a unit */
     SimFsdp2Words words;
 
@@ -61,7 +61,7 @@ typedef struct SimFsdp2Context {
 
 /* Makes streams, communicators and states. Error SCHEMA, RANGE: sizes of meshes. */
 SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
-                                       const SimUnits *units, SimPlan *plan, GError **error);
+                                       const SimUnitList *units, SimPlan *plan, GError **error);
 void sim_fsdp2_context_free(SimFsdp2Context *context);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimFsdp2Context, sim_fsdp2_context_free)
 

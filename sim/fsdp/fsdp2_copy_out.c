@@ -12,9 +12,10 @@ static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_
 static uint32_t alloc_pieces(SimFsdp2Context *context, SimFsdp2State *state,
                              const SimUnitParameter *parameter)
 {
-    return sim_plan_alloc(
-        context->plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_T, 0),
-        sim_units_gathered_bytes(parameter), SIM_CATEGORY_TEMPORARY, parameter->gather_dtype, 0);
+    return sim_plan_alloc(context->plan, context->compute,
+                          sim_fsdp2_state_name(state, SIM_FSDP2_T, 0),
+                          sim_unit_list_gathered_bytes(parameter), SIM_CATEGORY_TEMPORARY,
+                          parameter->gather_dtype, 0);
 }
 
 /* U of every parameter, each with its T, if it needs one, right after it. Storages that
@@ -28,7 +29,7 @@ static void alloc_unsharded(SimFsdp2Context *context, SimFsdp2State *state, uint
             SimName name = i == 0 ? sim_fsdp2_state_name(state, SIM_FSDP2_U, parameter->tail)
                                   : sim_fsdp2_state_same_name(state, SIM_FSDP2_U, parameter->tail);
             state->parameters[i].unsharded = sim_plan_alloc(
-                context->plan, context->compute, name, sim_units_gathered_bytes(parameter),
+                context->plan, context->compute, name, sim_unit_list_gathered_bytes(parameter),
                 SIM_CATEGORY_UNSHARDED_PARAMETER, parameter->gather_dtype, parameter->shape);
         }
         pieces[i] = parameter->shard_dim > 0 && !is_alone ? alloc_pieces(context, state, parameter)
@@ -45,7 +46,7 @@ static void copy(SimFsdp2Context *context, SimFsdp2State *state, const uint32_t 
     uint64_t source = bytes;
     for (uint32_t i = 0; is_alone && i < state->unit->parameters->len; i++)
         source += sim_plan_buffer(plan, state->parameters[i].sharded)->bytes -
-                  sim_units_gathered_bytes(get_parameter(state, i));
+                  sim_unit_list_gathered_bytes(get_parameter(state, i));
     SimInstruction *kernel =
         sim_plan_kernel(plan, context->compute, word, word, state->unit->gather_dtype);
     kernel->hbm_bytes = bytes + source;
@@ -73,7 +74,7 @@ static void concatenate(SimFsdp2Context *context, SimFsdp2State *state, const ui
             sim_strings_internf(sim_plan_strings(plan), "dim=%u", parameter->shard_dim);
         SimInstruction *kernel = sim_plan_kernel(plan, context->compute, context->words.cat,
                                                  context->words.cat, parameter->gather_dtype);
-        kernel->hbm_bytes = 2 * sim_units_gathered_bytes(parameter);
+        kernel->hbm_bytes = 2 * sim_unit_list_gathered_bytes(parameter);
         kernel->arguments = arguments;
         sim_plan_add_read(plan, SIM_TOUCH_WHOLE(pieces[i]));
         sim_plan_add_write(plan, SIM_TOUCH_WHOLE(state->parameters[i].unsharded));

@@ -80,7 +80,7 @@ static void finish_pass(SimFsdp2Context *context, SimFsdp2State *state)
  * head later) are finished by the root, last one first. */
 static void complete_others(SimFsdp2Context *context, uint32_t root)
 {
-    for (uint32_t i = sim_units_count(context->units); i-- > 0;) {
+    for (uint32_t i = sim_unit_list_count(context->units); i-- > 0;) {
         SimFsdp2State *state = &context->states[context->units->traversal[i]];
         if (state->index == root || state->pending_modules == 0)
             continue;

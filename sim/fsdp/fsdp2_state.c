@@ -7,18 +7,18 @@ static const char *const PREFIXES[SIM_FSDP2_KINDS] = {
 
 /* _fsdp_state.py, _lazy_init: an unset reshard_after_forward is true but for the root. An integer:
  * 1 means false, the whole group means true (_fsdp_init.py, _get_post_forward_mesh_info). */
-static SimReshard settle_reshard(const SimUnits *units, uint32_t index)
+static SimReshard settle_reshard(const SimUnitList *units, uint32_t index)
 {
-    SimReshard reshard = sim_units_get(units, index)->call->reshard_after_forward;
+    SimReshard reshard = sim_unit_list_get(units, index)->call->reshard_after_forward;
     if (reshard.kind == SIM_RESHARD_UNSET)
         reshard.kind = index == units->root ? SIM_RESHARD_FALSE : SIM_RESHARD_TRUE;
     return reshard;
 }
 
-void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnits *units, uint32_t index,
+void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnitList *units, uint32_t index,
                           SimPlan *plan)
 {
-    const SimUnit *unit = sim_units_get(units, index);
+    const SimUnit *unit = sim_unit_list_get(units, index);
     *state = (SimFsdp2State){
         .unit = unit,
         .index = index,

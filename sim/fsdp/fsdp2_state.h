@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "plan/plan.h"
 
 #include <glib.h>
@@ -87,7 +87,7 @@ typedef struct SimFsdp2State {
     bool reshards_after_backward; /* set_reshard_after_backward */
 } SimFsdp2State;
 
-void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnits *units, uint32_t index,
+void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnitList *units, uint32_t index,
                           SimPlan *plan);
 void sim_fsdp2_state_done(SimFsdp2State *state);
 

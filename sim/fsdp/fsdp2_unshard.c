@@ -51,7 +51,7 @@ static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uin
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         if (!is_cast(context, state, i))
             continue;
-        bytes += sim_units_gathered_bytes(get_parameter(state, i)) / ranks;
+        bytes += sim_unit_list_gathered_bytes(get_parameter(state, i)) / ranks;
         dtype = get_parameter(state, i)->gather_dtype;
     }
     uint32_t cast =
@@ -209,7 +209,7 @@ static void reshard_to_smaller_mesh(SimFsdp2Context *context, SimFsdp2State *sta
     SimPlan *plan = context->plan;
     for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
         const SimUnitParameter *parameter = get_parameter(state, i);
-        uint64_t bytes = sim_units_gathered_bytes(parameter) / context->post_forward_size;
+        uint64_t bytes = sim_unit_list_gathered_bytes(parameter) / context->post_forward_size;
         uint32_t whole = state->parameters[i].unsharded;
         uint32_t clone = sim_plan_alloc(
             plan, context->compute, sim_fsdp2_state_name(state, SIM_FSDP2_F, parameter->tail),

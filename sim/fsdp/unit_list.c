@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fsdp/units.h"
-
-#include "base/error.h"
+#include "fsdp/unit_list.h"
 
 #include <string.h>
+
+#include "base/error.h"
 
 static void clear_unit(gpointer data)
 {
@@ -11,17 +11,17 @@ static void clear_unit(gpointer data)
     g_array_unref(unit->parameters);
 }
 
-uint64_t sim_units_gathered_bytes(const SimUnitParameter *parameter)
+uint64_t sim_unit_list_gathered_bytes(const SimUnitParameter *parameter)
 {
     return parameter->shard.padded_elements * sim_dtype_bytes(parameter->gather_dtype);
 }
 
-SimUnit *sim_units_get(const SimUnits *units, uint32_t unit)
+SimUnit *sim_unit_list_get(const SimUnitList *units, uint32_t unit)
 {
     return &g_array_index(units->units, SimUnit, unit);
 }
 
-uint32_t sim_units_count(const SimUnits *units)
+uint32_t sim_unit_list_count(const SimUnitList *units)
 {
     return units->units->len;
 }
@@ -96,10 +96,10 @@ static bool find_shard_dim(const SimJob *job, const SimParameter *parameter, uin
     return true;
 }
 
-static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_index,
+static bool add_parameter(SimUnitList *units, uint32_t index, uint32_t parameter_index,
                           const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
-    SimUnit *unit = sim_units_get(units, index);
+    SimUnit *unit = sim_unit_list_get(units, index);
     const SimParameter *parameter = sim_model_parameter(model, parameter_index);
     uint32_t dim;
     if (!find_shard_dim(job, parameter, parameter_index, &dim, error))
@@ -125,7 +125,7 @@ static bool add_parameter(SimUnits *units, uint32_t index, uint32_t parameter_in
 }
 
 /* A tied parameter must lie in the unit of the one it is tied to. */
-static bool claim_tied(SimUnits *units, uint32_t index, uint32_t parameter_index,
+static bool claim_tied(SimUnitList *units, uint32_t index, uint32_t parameter_index,
                        const SimModel *model, GError **error)
 {
     const SimParameter *parameter = sim_model_parameter(model, parameter_index);
@@ -143,7 +143,7 @@ static bool claim_tied(SimUnits *units, uint32_t index, uint32_t parameter_index
 }
 
 /* What MODULE itself registers. */
-static bool claim_module(SimUnits *units, uint32_t index, const SimModule *module,
+static bool claim_module(SimUnitList *units, uint32_t index, const SimModule *module,
                          const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
     for (uint32_t i = 0; i < module->n_parameters; i++) {
@@ -161,7 +161,7 @@ static bool claim_module(SimUnits *units, uint32_t index, const SimModule *modul
 /* Takes all that the subtree of TOP still has to give, children first; CLAIMED are the modules of
  * earlier calls. A module's subtree follows it in the model, so what is still open when a module
  * outside of it comes is done. */
-static bool claim_subtree(SimUnits *units, uint32_t index, uint32_t top, bool *claimed,
+static bool claim_subtree(SimUnitList *units, uint32_t index, uint32_t top, bool *claimed,
                           const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
 {
     g_autoptr(GArray) open = g_array_new(FALSE, FALSE, sizeof(uint32_t));
@@ -203,7 +203,7 @@ static void settle_dtypes(SimUnit *unit, const SimJob *job)
     }
 }
 
-static bool add_unit(SimUnits *units, const SimJobUnit *call, bool *claimed, const SimJob *job,
+static bool add_unit(SimUnitList *units, const SimJobUnit *call, bool *claimed, const SimJob *job,
                      const SimModel *model, SimPlan *plan, GError **error)
 {
     uint32_t index = units->units->len;
@@ -226,14 +226,14 @@ static bool add_unit(SimUnits *units, const SimJobUnit *call, bool *claimed, con
         if (!claim_subtree(units, index, module, claimed, job, model, plan, error))
             return false;
     }
-    settle_dtypes(sim_units_get(units, index), job);
+    settle_dtypes(sim_unit_list_get(units, index), job);
     return true;
 }
 
-static void find_enclosing(SimUnits *units, const SimModel *model)
+static void find_enclosing(SimUnitList *units, const SimModel *model)
 {
     for (uint32_t u = 0; u < units->units->len; u++) {
-        SimUnit *unit = sim_units_get(units, u);
+        SimUnit *unit = sim_unit_list_get(units, u);
         uint32_t module =
             sim_model_module(model, g_array_index(unit->call->modules, uint32_t, 0))->parent;
         while (module != SIM_MODEL_NONE && units->unit_of_module[module] == SIM_MODEL_NONE)
@@ -243,7 +243,7 @@ static void find_enclosing(SimUnits *units, const SimModel *model)
     }
 }
 
-static void order_traversal(SimUnits *units, const SimModel *model)
+static void order_traversal(SimUnitList *units, const SimModel *model)
 {
     g_autofree bool *is_seen = g_new0(bool, units->units->len + 1);
     uint32_t count = 0;
@@ -257,9 +257,10 @@ static void order_traversal(SimUnits *units, const SimModel *model)
     g_assert(count == units->units->len);
 }
 
-SimUnits *sim_units_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
+SimUnitList *sim_unit_list_new(const SimJob *job, const SimModel *model, SimPlan *plan,
+                               GError **error)
 {
-    g_autoptr(SimUnits) units = g_new0(SimUnits, 1);
+    g_autoptr(SimUnitList) units = g_new0(SimUnitList, 1);
     units->units = g_array_new(FALSE, TRUE, sizeof(SimUnit));
     g_array_set_clear_func(units->units, clear_unit);
     units->unit_of_module = new_indices(model->modules->len);
@@ -283,7 +284,7 @@ SimUnits *sim_units_new(const SimJob *job, const SimModel *model, SimPlan *plan,
     return g_steal_pointer(&units);
 }
 
-void sim_units_free(SimUnits *units)
+void sim_unit_list_free(SimUnitList *units)
 {
     if (units == NULL)
         return;

@@ -43,23 +43,24 @@ typedef struct SimUnit {
     uint32_t enclosing;    /* the unit around it, or SIM_MODEL_NONE */
 } SimUnit;
 
-typedef struct SimUnits {
+typedef struct SimUnitList {
     GArray *units;            /* of SimUnit, in call order */
     uint32_t root;            /* the unit of module 0 */
     uint32_t *traversal;      /* all units in the order of root.modules() */
     uint32_t *unit_of_module; /* whose hooks run around that module, or SIM_MODEL_NONE */
     uint32_t *owner;          /* of a parameter: unit, or SIM_MODEL_NONE (ignored) */
     uint32_t *place;          /* of a parameter: index in its unit */
-} SimUnits;
+} SimUnitList;
 
 /* Names are interned in PLAN. Errors SCHEMA: no unit holds the root, a module in two calls, a
  * scalar parameter, a parameter shared by two units (PyTorch refuses all of them). */
-SimUnits *sim_units_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error);
-void sim_units_free(SimUnits *units);
-G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimUnits, sim_units_free)
+SimUnitList *sim_unit_list_new(const SimJob *job, const SimModel *model, SimPlan *plan,
+                               GError **error);
+void sim_unit_list_free(SimUnitList *units);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimUnitList, sim_unit_list_free)
 
 /* The whole, padded parameter in the type in which it is gathered. */
-uint64_t sim_units_gathered_bytes(const SimUnitParameter *parameter);
+uint64_t sim_unit_list_gathered_bytes(const SimUnitParameter *parameter);
 
-SimUnit *sim_units_get(const SimUnits *units, uint32_t unit);
-uint32_t sim_units_count(const SimUnits *units);
+SimUnit *sim_unit_list_get(const SimUnitList *units, uint32_t unit);
+uint32_t sim_unit_list_count(const SimUnitList *units);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "fsdp/units.h"
+#include "fsdp/unit_list.h"
 #include "support/decoder.h"
 #include "support/fully_shard.h"
 
@@ -11,7 +11,7 @@ typedef struct Setup {
     SimModel *model;
     SimJob *job;
     SimPlan *plan;
-    SimUnits *units;
+    SimUnitList *units;
     GError *error;
 } Setup;
 
@@ -22,12 +22,12 @@ static void setup_init(Setup *setup, const Decoder *net, const char *const *call
     setup->plan = sim_plan_new(2);
     for (size_t i = 0; calls[i] != NULL; i++)
         fully_shard(setup->job, setup->model, calls[i], UNSET);
-    setup->units = sim_units_new(setup->job, setup->model, setup->plan, &setup->error);
+    setup->units = sim_unit_list_new(setup->job, setup->model, setup->plan, &setup->error);
 }
 
 static void setup_done(Setup *setup)
 {
-    sim_units_free(setup->units);
+    sim_unit_list_free(setup->units);
     sim_plan_free(setup->plan);
     sim_job_free(setup->job);
     sim_model_free(setup->model);
@@ -38,7 +38,7 @@ static void setup_done(Setup *setup)
 static char *print_parameters(const Setup *setup, uint32_t unit)
 {
     GString *text = g_string_new(NULL);
-    const GArray *parameters = sim_units_get(setup->units, unit)->parameters;
+    const GArray *parameters = sim_unit_list_get(setup->units, unit)->parameters;
     for (uint32_t i = 0; i < parameters->len; i++)
         g_string_append_printf(
             text, "%s%s", i == 0 ? "" : " ",
@@ -90,9 +90,9 @@ START_TEST(an_outer_unit_owns_what_inner_ones_left)
     ck_assert_ptr_nonnull(setup.units);
     g_autofree char *block = print_parameters(&setup, 2);
     ck_assert_str_eq(block, "attention_norm.weight ffn_norm.weight");
-    ck_assert_uint_eq(sim_units_get(setup.units, 0)->enclosing, 2);
-    ck_assert_uint_eq(sim_units_get(setup.units, 2)->enclosing, 3);
-    ck_assert_uint_eq(sim_units_get(setup.units, 3)->enclosing, SIM_MODEL_NONE);
+    ck_assert_uint_eq(sim_unit_list_get(setup.units, 0)->enclosing, 2);
+    ck_assert_uint_eq(sim_unit_list_get(setup.units, 2)->enclosing, 3);
+    ck_assert_uint_eq(sim_unit_list_get(setup.units, 3)->enclosing, SIM_MODEL_NONE);
     setup_done(&setup);
 }
 END_TEST
@@ -105,7 +105,7 @@ START_TEST(shard_bytes_count_padded_rows_in_the_gathered_type)
     Setup setup;
     const Decoder net = {RECORDED_NET};
     setup_init(&setup, &net, CALLS);
-    const SimUnit *block = sim_units_get(setup.units, 0);
+    const SimUnit *block = sim_unit_list_get(setup.units, 0);
     ck_assert_uint_eq(block->shard_bytes, 2 * 14610);
     ck_assert(block->needs_cast);
     ck_assert_int_eq(block->gather_dtype, SIM_DTYPE_BF16);
@@ -138,8 +138,8 @@ END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *suite = suite_create("units");
-    TCase *tests = tcase_create("units");
+    Suite *suite = suite_create("unit_list");
+    TCase *tests = tcase_create("unit_list");
     tcase_add_test(tests, the_root_owns_what_no_block_took);
     tcase_add_test(tests, a_modules_own_parameter_comes_after_its_childrens);
     tcase_add_test(tests, an_outer_unit_owns_what_inner_ones_left);
