@@ -87,6 +87,9 @@ static const Setting settings_table[] = {
     COUNT_OR("steps", JOB, steps, "auto", "4", 65536, "training steps; auto: until the peaks are steady, at most 10 (default: 4)"),
     CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
     CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),
+    CHOICE("attention", CODE, attention, "flash|cudnn|efficient|math|eager", SIM_SETTING_FLASH, "flash", "what attention runs on; efficient where a mask forbids flash (default: flash)"),
+    CHOICE("rope", CODE, rope, "complex|real", SIM_ROPE_COMPLEX, NULL, "rotary embedding in complex numbers or by halves (default: complex in torchtitan, real in transformers)"),
+    CHOICE("experts", CODE, experts, "grouped|loop", SIM_SETTING_GROUPED, "grouped", "experts in one grouped product or one by one (default: grouped)"),
     TEXT("dropout", CODE, dropout, "P", "0", check_dropout, "rate of all dropouts (default: 0)"),
     CHOICE("autocast", CODE, autocast, "off|on", SIM_SWITCH_OFF, "off", "bf16 autocast around forward and loss (default: off)"),
     TEXT("loss", CODE, loss, "cross-entropy|chunked:N|fused", "cross-entropy", check_loss, "how the loss is computed (default: cross-entropy)"),
@@ -561,6 +564,19 @@ bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_posi
     if (settings->norm == SIM_SETTINGS_UNSET)
         settings->norm =
             settings->code == SIM_CODE_TORCHTITAN ? SIM_NORM_FUSED : SIM_NORM_COMPOSITE;
+    if (settings->rope == SIM_SETTINGS_UNSET)
+        settings->rope = settings->code == SIM_CODE_TORCHTITAN ? SIM_ROPE_COMPLEX : SIM_ROPE_REAL;
+    if (settings->code == SIM_CODE_TRANSFORMERS && settings->rope == SIM_ROPE_COMPLEX) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--rope complex: transformers rotates halves; expected real");
+        return false;
+    }
+    if (settings->code == SIM_CODE_TORCHTITAN && settings->attention == SIM_SETTING_EAGER) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "--attention eager: torchtitan calls SDPA; expected flash, cudnn, efficient or "
+                    "math");
+        return false;
+    }
     if (settings->early_stop == SIM_SETTINGS_UNSET)
         settings->early_stop =
             settings->code == SIM_CODE_TORCHTITAN ? SIM_SWITCH_OFF : SIM_SWITCH_ON;

@@ -22,6 +22,15 @@
 #define SIM_SETTINGS_UNSET (-1)
 typedef enum SimCode { SIM_CODE_TORCHTITAN, SIM_CODE_TRANSFORMERS } SimCode;
 typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
+typedef enum SimAttention {
+    SIM_SETTING_FLASH,
+    SIM_SETTING_CUDNN,
+    SIM_SETTING_EFFICIENT,
+    SIM_SETTING_MATH,
+    SIM_SETTING_EAGER,
+} SimAttention;
+typedef enum SimRope { SIM_ROPE_COMPLEX, SIM_ROPE_REAL } SimRope;
+typedef enum SimExperts { SIM_SETTING_GROUPED, SIM_SETTING_LOOP } SimExperts;
 typedef enum SimJobOptimizer {
     SIM_JOB_ADAMW, /* fused */
     SIM_JOB_ADAMW_FOREACH,
@@ -58,6 +67,9 @@ typedef struct SimSettings {
     /* model code */
     int code;         /* SimCode; unset = torchtitan where the architecture exists there */
     int norm;         /* SimNorm; unset = by code */
+    int attention;    /* SimAttention */
+    int rope;         /* SimRope; unset = by code */
+    int experts;      /* SimExperts */
     char *dropout;    /* a number: the rate of all dropouts */
     int autocast;     /* SimSwitch */
     char *loss;       /* "cross-entropy", "chunked:8", "fused" */

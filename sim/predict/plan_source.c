@@ -23,6 +23,29 @@ bool sim_plan_source_allows(const char *setting)
 /* --- building ----------------------------------------------------------------------------------
  */
 
+static SimModelOptions read_model_options(const SimSettings *settings)
+{
+    static const SimAttentionKind attentions[] = {
+        [SIM_SETTING_FLASH] = SIM_ATTENTION_FLASH,
+        [SIM_SETTING_CUDNN] = SIM_ATTENTION_CUDNN,
+        [SIM_SETTING_EFFICIENT] = SIM_ATTENTION_EFFICIENT,
+        [SIM_SETTING_MATH] = SIM_ATTENTION_MATH,
+        [SIM_SETTING_EAGER] = SIM_ATTENTION_EAGER,
+    };
+    SimModelOptions options = {
+        .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
+                                                      : SIM_MODEL_CODE_TRANSFORMERS,
+        .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
+        .attention = attentions[settings->attention],
+        .experts = settings->experts == SIM_SETTING_LOOP ? SIM_EXPERTS_LOOP : SIM_EXPERTS_GROUPED,
+        .is_rope_real = settings->code == SIM_CODE_TORCHTITAN && settings->rope == SIM_ROPE_REAL,
+        .sequence = (uint64_t)settings->sequence,
+        .batch = (uint64_t)settings->batch,
+    };
+    sim_settings_parse_dropout(settings->dropout, &options.dropout);
+    return options;
+}
+
 static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, const char *file,
                             GError **error)
 {
@@ -37,12 +60,7 @@ static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, co
     if (is_hybrid && settings->shard_size == 0) {
         settings->shard_size = MIN(cluster->gpus_per_node, cluster->gpus);
     }
-    SimModelOptions options = {
-        .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
-                                                      : SIM_MODEL_CODE_TRANSFORMERS,
-        .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
-    };
-    sim_settings_parse_dropout(settings->dropout, &options.dropout);
+    SimModelOptions options = read_model_options(settings);
     g_autoptr(SimModel) model = sim_hf_model_build(config, &options, error);
     if (model == NULL || !sim_job_freeze(model, settings->frozen, error)) {
         return NULL;
