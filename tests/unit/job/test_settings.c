@@ -97,7 +97,7 @@ static const struct {
     const char *expected;
 } bad[] = {
     {"gpu", "8", SIM_ERROR_SCHEMA, "--x: unknown setting 'gpu'; did you mean 'gpus'?"},
-    {"checkpoint", "full", SIM_ERROR_SCHEMA, "--x: unknown setting 'checkpoint'"},
+    {"checkpoint", "ful", SIM_ERROR_SCHEMA, "full"},
     {"gpus", "0", SIM_ERROR_RANGE, "--x: expected a whole number from 1 to 1048576, found '0'"},
     {"gpus", "1000000000", SIM_ERROR_RANGE, "--x: expected a whole number from 1 to 1048576"},
     {"gpus", "eight", SIM_ERROR_PARSE, "--x: expected a whole number from 1 to 1048576"},
@@ -105,7 +105,7 @@ static const struct {
     {"code", "titan", SIM_ERROR_SCHEMA, "--x: unknown value 'titan'; did you mean 'torchtitan'?"},
     {"param-dtype", "fp32", SIM_ERROR_SCHEMA, "did you mean 'f32'? (one of f32, bf16, f16)"},
     {"clip", "true", SIM_ERROR_SCHEMA, "(one of off, on)"},
-    {"optimizer", "sgd", SIM_ERROR_SCHEMA, "(one of adamw)"},
+    {"optimizer", "adamv", SIM_ERROR_SCHEMA, "did you mean 'adamw'?"},
     {"reshard-after-forward", "last-block-kep", SIM_ERROR_SCHEMA, "(nearest: last-block-kept)"},
     {"reshard-after-forward", "0", SIM_ERROR_RANGE, "--x: expected a whole number from 1"},
     {"wrap", "", SIM_ERROR_SCHEMA, "--x: expected block, block+root, root, size:N or a file"},
