@@ -37,6 +37,11 @@ typedef enum SimAutogradLossStage {
 typedef struct SimAutogradHooks {
     void *user_data;
 
+    /* On which parameters were made, if they are results themselves (parts of FSDP1's flat
+     * parameter): the engine sums a parameter's gradients there, behind the compute stream
+     * (torch/csrc/autograd/input_buffer.cpp, InputBuffer::add). 0 = the compute stream. */
+    uint32_t parameter_stream;
+
     /* Before MODULE's forward runs (the module's `__call__` begins). Other than NO_TOKEN: the
      * inputs that need a gradient go through an identity node (RegisterPostBackwardFunction of
      * _fsdp_param_group.py) whose backward calls post_backward(TOKEN): not called if no input needs

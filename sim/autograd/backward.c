@@ -208,12 +208,34 @@ static void run_formula(Running *running)
             run_step(running, &running->formula->steps[i]);
 }
 
+/* SUM and VALUE, both given away, into one tensor of PARAMETER's stream: they come from the compute
+ * stream's pool and are lent to it. */
+static SimTensor *accumulate_aside(Running *running, SimTensor *sum, SimTensor *value,
+                                   uint32_t parameter)
+{
+    SimDispatch *dispatch = &running->autograd->dispatch;
+    SimTensor *inputs[] = {sum, value}, *results[SIM_OPERATOR_MAX_OUTPUTS];
+    SimDispatchPurpose purpose = purpose_of(running);
+    purpose.gradient_of[0] = parameter;
+    dispatch->stream = running->autograd->hooks->parameter_stream;
+    sim_plan_wait_stream(dispatch->plan, dispatch->stream, 0);
+    sim_dispatch_run(dispatch, SIM_OPERATOR_ADD, NULL, NULL, 2, inputs, &purpose, results);
+    for (size_t i = 0; i < G_N_ELEMENTS(inputs); i++) {
+        sim_plan_record_stream(dispatch->plan, inputs[i]->storage->buffer, dispatch->stream);
+        sim_tensor_unref(&dispatch->pool, inputs[i]);
+    }
+    dispatch->stream = 0;
+    return results[0];
+}
+
 /* SUM and VALUE, both given away, into one tensor (InputBuffer::add). */
 static SimTensor *accumulate(Running *running, SimTensor *sum, SimTensor *value, uint32_t parameter)
 {
     SimDispatch *dispatch = &running->autograd->dispatch;
     if (sum == NULL)
         return value;
+    if (parameter != SIM_MODEL_NONE && running->autograd->hooks->parameter_stream != 0)
+        return accumulate_aside(running, sum, value, parameter);
     if (sim_tensor_is_private(sum)) {
         sim_dispatch_add_in_place(dispatch, sum, value);
         sim_tensor_unref(&dispatch->pool, value);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "autograd/dispatch.h"
 
-#define COMPUTE 0 /* stream */
-
 void sim_dispatch_init(SimDispatch *dispatch, const SimModel *model, SimPlan *plan,
                        const SimAutogradOptions *options, const SimAutogradHooks *hooks)
 {
@@ -64,8 +62,8 @@ SimTensor *sim_dispatch_allocate(SimDispatch *dispatch, const SimLayout *layout,
                                  SimCategory category)
 {
     uint64_t bytes = sim_layout_bytes(layout);
-    uint32_t buffer = sim_plan_alloc(dispatch->plan, COMPUTE, name, bytes, category, layout->dtype,
-                                     shape_text(dispatch, &layout->shape));
+    uint32_t buffer = sim_plan_alloc(dispatch->plan, dispatch->stream, name, bytes, category,
+                                     layout->dtype, shape_text(dispatch, &layout->shape));
     return sim_tensor_new(&dispatch->pool, layout, buffer, bytes);
 }
 
@@ -130,7 +128,7 @@ static void launch(SimDispatch *dispatch, const SimOperatorKernel *kernel, uint3
 {
     SimStringId name = dispatch->operator_names[kernel->name];
     SimDtype dtype = n_inputs > 0 ? inputs[0]->layout.dtype : results[0]->layout.dtype;
-    SimInstruction *row = sim_plan_kernel(dispatch->plan, COMPUTE, name, name, dtype);
+    SimInstruction *row = sim_plan_kernel(dispatch->plan, dispatch->stream, name, name, dtype);
     row->flops = kernel->flops;
     row->hbm_bytes = kernel->hbm_bytes;
     SimKernelTextKey key;
@@ -164,7 +162,7 @@ static void run_events(SimDispatch *dispatch, uint32_t n_inputs, SimTensor *cons
             SimName name = {.stem = dispatch->scratch_stem,
                             .tail = dispatch->operator_names[call->operator_],
                             .serial = dispatch->serial++};
-            scratch[depth++] = sim_plan_alloc(dispatch->plan, COMPUTE, name, event->bytes,
+            scratch[depth++] = sim_plan_alloc(dispatch->plan, dispatch->stream, name, event->bytes,
                                               SIM_CATEGORY_WORKSPACE, SIM_DTYPE_U8, 0);
             break;
         }
@@ -217,7 +215,7 @@ static SimInstruction *launch_alone(SimDispatch *dispatch, SimOperator operator_
     SimOperatorKernel kernel = {.name = operator_};
     SimOperatorCall call = {.operator_ = operator_};
     sim_kernel_text_start(key, &kernel, &call);
-    return sim_plan_kernel(dispatch->plan, COMPUTE, name, name, dtype);
+    return sim_plan_kernel(dispatch->plan, dispatch->stream, name, name, dtype);
 }
 
 void sim_dispatch_add_in_place(SimDispatch *dispatch, SimTensor *target, SimTensor *value)

@@ -26,6 +26,7 @@ typedef struct SimDispatchShape {
 #define SIM_DISPATCH_CACHE 256
 
 typedef struct SimDispatch {
+    uint32_t stream;               /* the current one: 0, compute, but for sums of gradients */
     SimPlan *plan;                 /* borrowed */
     const SimModel *model;         /* borrowed */
     const SimAutogradHooks *hooks; /* borrowed */

@@ -88,6 +88,7 @@ SimAutogradHooks sim_fsdp1_hooks(SimFsdp1 *fsdp)
 {
     return (SimAutogradHooks){
         .user_data = fsdp,
+        .parameter_stream = fsdp->context->unshard,
         .pre_forward = pre_forward,
         .post_forward = post_forward,
         .pre_backward = pre_backward,
