@@ -65,6 +65,14 @@ static const struct {
     {"store-dtype", "bf16", "\"store_dtype\":\"bf16\""},
     {"wrap", "size:100M", "\"wrap\":\"size:100M\""},
     {"wrap", "units.txt", "\"wrap\":\"units.txt\""},
+    {"steps", "auto", "\"steps\":\"auto\""},
+    {"dropout", "0.1", "\"dropout\":\"0.1\""},
+    {"loss", "chunked:8", "\"loss\":\"chunked:8\""},
+    {"checkpoint", "every:2", "\"checkpoint\":\"every:2\""},
+    {"early-stop", "on", "\"early_stop\":\"on\""},
+    {"frozen", "layers.*", "\"frozen\":[\"layers.*\"]"},
+    {"optimizer", "sgd-momentum", "\"optimizer\":\"sgd-momentum\""},
+    {"attention", "eager", "\"attention\":\"eager\""},
     {"zero-grad", "keep", "\"zero_grad\":\"keep\""},
     {"clip", "off", "\"clip\":\"off\""},
     {"allocator", "expandable_segments:True,max_split_size_mb:128",
@@ -98,6 +106,15 @@ static const struct {
 } bad[] = {
     {"gpu", "8", SIM_ERROR_SCHEMA, "--x: unknown setting 'gpu'; did you mean 'gpus'?"},
     {"checkpoint", "ful", SIM_ERROR_SCHEMA, "full"},
+    {"checkpoint", "every:0", SIM_ERROR_SCHEMA,
+     "--x: expected none, full, selective or every:K, found 'every:0'"},
+    {"loss", "chunked", SIM_ERROR_SCHEMA, "--x: expected cross-entropy, chunked:N or fused"},
+    {"loss", "chunked:-1", SIM_ERROR_SCHEMA, "--x: expected cross-entropy, chunked:N or fused"},
+    {"dropout", "1", SIM_ERROR_RANGE, "--x: expected a rate from 0 to below 1, found '1'"},
+    {"dropout", "0.1x", SIM_ERROR_RANGE, "--x: expected a rate from 0 to below 1"},
+    {"frozen", "", SIM_ERROR_SCHEMA, "--x: expected the path of a module"},
+    {"steps", "automatic", SIM_ERROR_PARSE, "--x: expected a whole number from 1 to 65536"},
+    {"attention", "flash2", SIM_ERROR_SCHEMA, "did you mean 'flash'?"},
     {"gpus", "0", SIM_ERROR_RANGE, "--x: expected a whole number from 1 to 1048576, found '0'"},
     {"gpus", "1000000000", SIM_ERROR_RANGE, "--x: expected a whole number from 1 to 1048576"},
     {"gpus", "eight", SIM_ERROR_PARSE, "--x: expected a whole number from 1 to 1048576"},
@@ -150,6 +167,26 @@ static const struct {
     {"{\"clip\": {}}", SIM_ERROR_SCHEMA, "c.json: clip: expected off|on"},
     {"{\"wrap\": \"size:0\"}", SIM_ERROR_RANGE, "c.json: wrap: "},
 };
+
+/* A list grows with each use of the option; a file's list gives way to it, and replaces the
+ * default otherwise. */
+START_TEST(a_list_takes_all_uses_of_its_option)
+{
+    g_autoptr(SimSettings) settings = sim_settings_new();
+    ck_assert(sim_settings_set(settings, "frozen", "layers.0", "--frozen", NULL));
+    ck_assert(sim_settings_set(settings, "frozen", "norm", "--frozen", NULL));
+    ck_assert(load_text(settings, "{\"frozen\": [\"output\"]}", NULL));
+    ck_assert_str_eq(settings->frozen, "layers.0,norm");
+
+    g_autoptr(SimSettings) from_file = sim_settings_new();
+    ck_assert(load_text(from_file, "{\"frozen\": [\"output\", \"norm\"]}", NULL));
+    ck_assert_str_eq(from_file->frozen, "output,norm");
+    g_autoptr(GError) error = NULL;
+    ck_assert(!load_text(from_file, "{\"frozen\": [1]}", &error));
+    ck_assert_msg(strstr(error->message, "c.json: frozen: expected a list of strings") != NULL,
+                  "%s", error->message);
+}
+END_TEST
 
 START_TEST(a_file_is_named_with_its_key)
 {
@@ -249,6 +286,7 @@ int main(void)
     tcase_add_loop_test(tests, a_file_is_named_with_its_key, 0, G_N_ELEMENTS(bad_files));
     tcase_add_test(tests, an_option_wins_over_the_file_in_either_order);
     tcase_add_test(tests, null_is_the_default);
+    tcase_add_test(tests, a_list_takes_all_uses_of_its_option);
     tcase_add_test(tests, settling_fills_what_depends_on_model_and_cluster);
     tcase_add_test(tests, the_table_knows_its_own_names);
     suite_add_tcase(suite, tests);
