@@ -88,7 +88,13 @@ static const SimGradientStep log_softmax_steps[] = {
 static const SimGradientStep nll_loss_steps[] = {
     STEP(NLL_LOSS_GRAD, 0, 1, (GRAD(0), IN(0), IN(1), OUT(1)), (RESULT(0)))};
 
-/* Efficient attention's random state is released offset first. */
+/* Efficient attention's random state is released offset first; with dropout it is on the CPU. */
+static const SimGradientStep efficient_dropout_steps[] = {
+    STEP(EFFICIENT_ATTENTION_GRAD, 0, 7, (GRAD(0), IN(0), IN(1), IN(2), OUT(0), OUT(1)),
+         (RESULT(0), RESULT(1), RESULT(2)))};
+static const SimGradientStep efficient_bias_dropout_steps[] = {
+    STEP(EFFICIENT_ATTENTION_GRAD, 0, 7, (GRAD(0), IN(0), IN(1), IN(2), IN(3), OUT(0), OUT(1)),
+         (RESULT(0), RESULT(1), RESULT(2)))};
 static const SimGradientStep efficient_steps[] = {STEP(
     EFFICIENT_ATTENTION_GRAD, 0, 7, (GRAD(0), IN(0), IN(1), IN(2), OUT(0), OUT(1), OUT(3), OUT(2)),
     (RESULT(0), RESULT(1), RESULT(2)))};
@@ -165,6 +171,10 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
             OUT(2), END),
     FORMULA(EFFICIENT_ATTENTION_BIAS, efficient_bias_steps, IN(3), IN(1), IN(0), IN(2), OUT(1),
             OUT(0), OUT(3), OUT(2), END),
+    FORMULA(EFFICIENT_ATTENTION_DROPOUT, efficient_dropout_steps, IN(1), IN(0), IN(2), OUT(1),
+            OUT(0), END),
+    FORMULA(EFFICIENT_ATTENTION_BIAS_DROPOUT, efficient_bias_dropout_steps, IN(3), IN(1), IN(0),
+            IN(2), OUT(1), OUT(0), END),
     FORMULA(MASKED_FILL, masked_fill_steps, IN(1), END),
     FORMULA(BMM, bmm_steps, IN(1), IN(0), END),
     FORMULA(SOFTMAX, softmax_steps, OUT(0), END),

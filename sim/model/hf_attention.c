@@ -58,22 +58,25 @@ static SimSlot write_triangle(SimProgram *p)
 
 /* _scaled_dot_product_attention_math (aten/src/ATen/native/transformers/attention.cpp) for half
  * types: all in f32, query and key scaled by the root of the scale, and the weights cast back too,
- * though nobody takes them. MASK is added in place; causal without one. */
+ * though nobody takes them. MASK is added in place; causal without one. Variables of C++ die in
+ * reverse, the weights that nobody takes after all. */
 static SimSlot write_math(SimProgram *p, const SimHfAttention *a, SimSlot query, SimSlot key,
                           SimSlot value, SimSlot mask)
 {
     int64_t dim = (int64_t)a->head_dim;
     bool is_grouped = a->heads != a->key_value_heads && mask == SIM_SLOT_NONE;
     sim_program_open_function(p);
+    if (mask != SIM_SLOT_NONE)
+        sim_program_bind(p, mask);
     SimSlot q = sim_program_bind(p, sim_forward_cast(p, query, SIM_DTYPE_F32));
     SimSlot k = sim_program_bind(p, sim_forward_cast(p, key, SIM_DTYPE_F32));
     SimSlot v = sim_program_bind(p, sim_forward_cast(p, value, SIM_DTYPE_F32));
     SimSlot scaled = sim_program_bind(p, sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, q, 1));
-    SimSlot bias = sim_program_bind(
-        p, mask == SIM_SLOT_NONE ? write_triangle(p) : sim_forward_cast(p, mask, SIM_DTYPE_F32));
-    SimSlot all_k = is_grouped ? sim_program_bind(p, write_repeat(p, a, k)) : k;
-    SimSlot all_v = is_grouped ? sim_program_bind(p, write_repeat(p, a, v)) : v;
-    SimSlot turned = sim_forward_transpose(p, all_k, 2, 3);
+    SimSlot triangle =
+        mask == SIM_SLOT_NONE ? sim_program_bind(p, write_triangle(p)) : SIM_SLOT_NONE;
+    SimSlot all_k = is_grouped ? sim_program_bind(p, write_repeat(p, a, k)) : SIM_SLOT_NONE;
+    SimSlot all_v = is_grouped ? sim_program_bind(p, write_repeat(p, a, v)) : SIM_SLOT_NONE;
+    SimSlot turned = sim_forward_transpose(p, is_grouped ? all_k : k, 2, 3);
     turned = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, turned, 1);
     SimSlot scores = sim_hf_attention_matmul(p, a->heads, scaled, turned, SIM_DIM_SEQUENCE, dim,
                                              SIM_DIM_SEQUENCE);
@@ -81,16 +84,13 @@ static SimSlot write_math(SimProgram *p, const SimHfAttention *a, SimSlot query,
     if (a->dropout > 0)
         weights = sim_program_rebind(p, weights, sim_forward_dropout(p, weights, a->dropout));
     SimSlot half = sim_program_bind(p, sim_forward_cast(p, weights, SIM_DTYPE_NONE));
-    SimSlot out = sim_hf_attention_matmul(p, a->heads, weights, all_v, SIM_DIM_SEQUENCE,
-                                          SIM_DIM_SEQUENCE, dim);
+    SimSlot out = sim_hf_attention_matmul(p, a->heads, weights, is_grouped ? all_v : v,
+                                          SIM_DIM_SEQUENCE, SIM_DIM_SEQUENCE, dim);
     out = sim_forward_cast(p, out, SIM_DTYPE_NONE);
-    if (is_grouped) {
-        sim_program_delete(p, all_v);
-        sim_program_delete(p, all_k);
-    }
-    SimSlot dying[] = {bias, v, k, q, half};
+    SimSlot dying[] = {all_v, all_k, scaled, triangle, v, k, q, half};
     for (uint32_t i = 0; i < G_N_ELEMENTS(dying); i++)
-        sim_program_delete(p, dying[i]);
+        if (dying[i] != SIM_SLOT_NONE)
+            sim_program_delete(p, dying[i]);
     sim_program_close_function(p, 1, &out);
     return out;
 }
@@ -98,13 +98,20 @@ static SimSlot write_math(SimProgram *p, const SimHfAttention *a, SimSlot query,
 static SimSlot write_efficient(SimProgram *p, const SimHfAttention *a, SimSlot query, SimSlot key,
                                SimSlot value, SimSlot bias)
 {
-    bool has_bias = bias != SIM_SLOT_NONE;
+    static const SimOperator operators[2][2] = {
+        {SIM_OPERATOR_EFFICIENT_ATTENTION, SIM_OPERATOR_EFFICIENT_ATTENTION_DROPOUT},
+        {SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS, SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS_DROPOUT}};
+    SimAttributes whole = {
+        .dims = {SIM_DIM_BATCH, (int64_t)a->heads, SIM_DIM_SEQUENCE, SIM_DIM_SEQUENCE},
+        .n_dims = 4};
+    bool has_bias = bias != SIM_SLOT_NONE, has_dropout = a->dropout > 0;
+    if (has_bias) /* seen for every head */
+        bias = sim_program_call(p, SIM_OPERATOR_EXPAND, &whole, 1, &bias);
     SimSlot inputs[] = {query, key, value, bias};
     SimSlot outputs[] = {0, SIM_SLOT_NONE, SIM_SLOT_NONE, SIM_SLOT_NONE};
     SimAttributes attributes = {.scalar = a->dropout};
-    sim_program_call_many(
-        p, has_bias ? SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS : SIM_OPERATOR_EFFICIENT_ATTENTION,
-        &attributes, has_bias ? 4 : 3, inputs, 4, outputs);
+    sim_program_call_many(p, operators[has_bias][has_dropout], &attributes, has_bias ? 4 : 3,
+                          inputs, has_dropout ? 2 : 4, outputs);
     return outputs[0];
 }
 
@@ -149,6 +156,15 @@ static SimSlot write_softcap(SimProgram *p, SimSlot weights, double cap)
                               sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, weights, cap));
 }
 
+static SimSlot write_softmax(SimProgram *p, const SimHfAttention *a, SimSlot scores)
+{
+    if (a->has_half_softmax)
+        return sim_forward_unary(p, SIM_OPERATOR_SOFTMAX, scores);
+    SimSlot wide = sim_forward_cast(p, scores, SIM_DTYPE_F32);
+    SimSlot shares = sim_forward_unary(p, SIM_OPERATOR_SOFTMAX, wide);
+    return sim_forward_cast(p, shares, SIM_DTYPE_NONE);
+}
+
 /* Both results are unnamed. */
 static SimSlot write_eager(SimProgram *p, const SimHfAttention *a, SimSlot query, SimSlot key,
                            SimSlot value, SimSlot mask, SimSlot *weights)
@@ -168,9 +184,7 @@ static SimSlot write_eager(SimProgram *p, const SimHfAttention *a, SimSlot query
     if (mask != SIM_SLOT_NONE)
         scores =
             sim_program_rebind(p, scores, sim_forward_binary(p, SIM_OPERATOR_ADD, scores, mask));
-    SimSlot wide = sim_forward_cast(p, scores, SIM_DTYPE_F32);
-    SimSlot shares = sim_forward_unary(p, SIM_OPERATOR_SOFTMAX, wide);
-    scores = sim_program_rebind(p, scores, sim_forward_cast(p, shares, SIM_DTYPE_NONE));
+    scores = sim_program_rebind(p, scores, write_softmax(p, a, scores));
     if (a->dropout > 0)
         scores = sim_program_rebind(p, scores, sim_forward_dropout(p, scores, a->dropout));
     SimSlot out = sim_hf_attention_matmul(p, a->heads, scores, value, SIM_DIM_SEQUENCE,

@@ -12,6 +12,7 @@ typedef struct SimHfAttention {
     SimAttentionKind kind;
     uint64_t heads, key_value_heads, head_dim;
     double dropout, softcap; /* softcap: of eager attention; 0 = none */
+    bool has_half_softmax;   /* eager softmax in the compute dtype (GPT-2); else in f32 */
 } SimHfAttention;
 
 /* Of CONFIG's decoder under OPTIONS. */

@@ -11,16 +11,6 @@ SimSlot sim_hf_causal_lm_position_ids(SimProgram *program)
     return sim_forward_view(program, shifted, 2, dims);
 }
 
-SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot key, SimSlot value,
-                                   double dropout)
-{
-    SimSlot out = sim_forward_attention(program, query, key, value, dropout);
-    SimSlot turned = sim_forward_transpose(program, out, 1, 2);
-    SimSlot contiguous = sim_forward_unary(program, SIM_OPERATOR_CLONE, turned);
-    int64_t dims[] = {SIM_DIM_BATCH, SIM_DIM_SEQUENCE, SIM_DIM_REST};
-    return sim_program_bind(program, sim_forward_view(program, contiguous, 3, dims));
-}
-
 SimSlot sim_hf_causal_lm_gelu_new(SimProgram *p, SimSlot x)
 {
     SimSlot half = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, x, 0.5);

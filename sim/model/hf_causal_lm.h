@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the causal language models of transformers share: position ids, the sdpa attention function,
- * the head and the loss inside the root's forward. Private to hf_*.c.
+ * What the causal language models of transformers share: position ids, gelu_new, the head and the
+ * loss inside the root's forward. Private to hf_*.c.
  */
 #pragma once
 
@@ -10,11 +10,6 @@
 
 /* (torch.arange(S) + 0).unsqueeze(0): an unnamed value. */
 SimSlot sim_hf_causal_lm_position_ids(SimProgram *program);
-
-/* integrations/sdpa_attention.py and the reshape after it: [B, S, heads x head_dim], bound as a
- * variable. */
-SimSlot sim_hf_causal_lm_attention(SimProgram *program, SimSlot query, SimSlot key, SimSlot value,
-                                   double dropout);
 
 /* gelu_new: 0.5 * x * (1.0 + tanh(sqrt(2 / pi) * (x + 0.044715 * pow(x, 3.0)))) */
 SimSlot sim_hf_causal_lm_gelu_new(SimProgram *program, SimSlot x);

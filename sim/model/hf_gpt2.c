@@ -3,8 +3,9 @@
  * GPT-2 as transformers writes it (models/gpt2/modeling_gpt2.py): learned positions, LayerNorm, one
  * fused qkv product (Conv1D), gelu_new in Python operators, a tied head.
  */
-#include "model/hf_causal_lm.h"
-#include "model/hf_model.h"
+#include "model/hf_attention.h"
+#include "model/hf_decoder.h"
+#include "model/hf_mask.h"
 #include "model/module_tree.h"
 
 typedef struct Forwards {
@@ -21,17 +22,6 @@ static SimProgram *write_conv1d(void)
     return p;
 }
 
-static SimProgram *write_norm(double eps)
-{
-    SimProgram *p = sim_program_new(1);
-    SimSlot inputs[] = {0, SIM_SLOT_PARAMETER(0), SIM_SLOT_PARAMETER(1)};
-    SimSlot outputs[] = {0, SIM_SLOT_NONE, SIM_SLOT_NONE};
-    SimAttributes attributes = {.scalar = eps};
-    sim_program_call_many(p, SIM_OPERATOR_LAYER_NORM, &attributes, 3, inputs, 3, outputs);
-    sim_program_finish(p, 1, outputs);
-    return p;
-}
-
 static SimSlot write_heads(SimProgram *p, SimSlot part, uint64_t head_dim)
 {
     int64_t dims[] = {SIM_DIM_BATCH, SIM_DIM_SEQUENCE, SIM_DIM_REST, (int64_t)head_dim};
@@ -39,24 +29,28 @@ static SimSlot write_heads(SimProgram *p, SimSlot part, uint64_t head_dim)
     return sim_program_rebind(p, part, sim_forward_transpose(p, heads, 1, 2));
 }
 
-/* Children: c_attn 1, c_proj 2. */
-static SimProgram *write_attention(const SimModelConfig *config, double attention_dropout,
-                                   double dropout)
+/* forward(hidden_states[, mask]). Children: c_attn 1, c_proj 2. */
+static SimProgram *write_attention(const SimModelConfig *config, const SimModelOptions *options)
 {
-    SimProgram *p = sim_program_new(1);
+    SimHfAttention attention = sim_hf_attention_of(config, options);
+    attention.has_half_softmax = true;
+    bool has_mask = attention.kind == SIM_ATTENTION_EAGER;
+    SimProgram *p = sim_program_new(has_mask ? 2 : 1);
     SimAttributes split = {.dim = 2, .length = config->hidden};
-    SimSlot fused = sim_forward_module(p, 1, 0), qkv[3] = {0, 0, 0};
+    SimSlot fused = sim_forward_module(p, 1, 0), qkv[3] = {0, 0, 0}, results[2];
     sim_program_call_many(p, SIM_OPERATOR_SPLIT, &split, 1, &fused, 3, qkv);
     for (uint32_t i = 0; i < 3; i++)
         sim_program_bind(p, qkv[i]);
     qkv[1] = write_heads(p, qkv[1], config->head_dim);
     qkv[2] = write_heads(p, qkv[2], config->head_dim);
     qkv[0] = write_heads(p, qkv[0], config->head_dim);
-    SimSlot out = sim_hf_causal_lm_attention(p, qkv[0], qkv[1], qkv[2], attention_dropout);
-    out = sim_program_rebind(p, out, sim_forward_module(p, 2, out));
-    if (dropout > 0)
-        out = sim_program_rebind(p, out, sim_forward_dropout(p, out, dropout));
-    sim_program_finish(p, 1, &out);
+    results[0] = sim_hf_attention_write(p, &attention, qkv[0], qkv[1], qkv[2],
+                                        has_mask ? 1 : SIM_SLOT_NONE, &results[1]);
+    results[0] = sim_program_rebind(p, results[0], sim_forward_module(p, 2, results[0]));
+    if (config->residual_dropout > 0)
+        results[0] = sim_program_rebind(
+            p, results[0], sim_forward_dropout(p, results[0], config->residual_dropout));
+    sim_program_finish(p, sim_hf_attention_results(&attention), results);
     return p;
 }
 
@@ -77,12 +71,16 @@ static SimProgram *write_mlp(bool is_gelu_kernel, double dropout)
 
 /* Children: ln_1 1, attn 2, ln_2 5, mlp 6. Variables: hidden_states, residual, attn_output,
  * feed_forward_hidden_states. */
-static SimProgram *write_block(void)
+static SimProgram *write_block(bool is_eager)
 {
-    SimProgram *p = sim_program_new(1);
+    SimProgram *p = sim_program_new(is_eager ? 2 : 1);
     SimSlot normed = sim_program_bind(p, sim_forward_module(p, 1, 0));
-    SimSlot attention = sim_forward_module(p, 2, normed);
-    SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, sim_program_bind(p, attention), 0);
+    SimSlot inputs[] = {normed, 1}, outs[2];
+    sim_program_call_module_many(p, 2, is_eager ? 2 : 1, inputs, is_eager ? 2 : 1, outs);
+    SimSlot attention = sim_program_bind(p, outs[0]);
+    if (is_eager)
+        sim_program_bind(p, outs[1]); /* `_` */
+    SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, attention, 0);
     SimSlot residual = sim_program_rebind(p, normed, sum);
     SimSlot hidden = sim_program_bind(p, sim_forward_module(p, 5, residual));
     SimSlot mlp = sim_program_bind(p, sim_forward_module(p, 6, hidden));
@@ -120,10 +118,10 @@ static void add_block(SimModel *model, uint32_t layers, uint32_t index,
     g_array_append_val(model->blocks, block);
 }
 
-/* GPT2Model.forward: inputs_embeds is an argument that it binds itself, position_embeds its own
- * variable; both live until it returns. */
+/* GPT2Model.forward: inputs_embeds is an argument that it binds itself, position_embeds and the
+ * mask of eager attention its own variables; all live until it returns. */
 static SimProgram *write_decoder(const SimModel *model, uint32_t decoder, uint32_t positions,
-                                 double dropout)
+                                 double dropout, bool is_eager)
 {
     SimProgram *p = sim_program_new(1);
     SimSlot embeds = sim_forward_module(p, model->embedding - decoder, 0);
@@ -132,33 +130,31 @@ static SimProgram *write_decoder(const SimModel *model, uint32_t decoder, uint32
     SimSlot position = sim_program_bind(p, sim_forward_module(p, positions - decoder, ids));
     SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, embeds, position);
     SimSlot hidden = sim_program_bind(p, sum);
+    SimSlot mask = is_eager ? sim_program_bind(p, sim_hf_mask_write(p, true, 0)) : SIM_SLOT_NONE;
     if (dropout > 0)
         hidden = sim_program_rebind(p, hidden, sim_forward_dropout(p, hidden, dropout));
     for (guint i = 0; i < model->blocks->len; i++) {
         uint32_t block = g_array_index(model->blocks, uint32_t, i) - decoder;
-        hidden = sim_program_rebind(p, hidden, sim_forward_module(p, block, hidden));
+        SimSlot inputs[] = {hidden, mask};
+        SimSlot out = sim_program_call_module(p, block, is_eager ? 2 : 1, inputs);
+        hidden = sim_program_rebind(p, hidden, out);
     }
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, model->norm - decoder, hidden));
     sim_program_finish(p, 1, &hidden);
     return p;
 }
 
-static double rate(const SimModelOptions *options, double configured)
-{
-    return options->dropout >= 0 ? options->dropout : configured;
-}
-
 SimModel *sim_hf_model_build_gpt2(const SimModelConfig *config, const SimModelOptions *options)
 {
     SimModel *model =
         sim_module_tree_new(config->name, sim_hf_config_architecture_name(config->architecture));
-    double residual = rate(options, config->residual_dropout);
+    bool is_eager = options->attention == SIM_ATTENTION_EAGER;
     Forwards forwards = {
         .conv1d = write_conv1d(),
-        .norm = write_norm(config->norm_eps),
-        .attention = write_attention(config, rate(options, config->attention_dropout), residual),
-        .mlp = write_mlp(config->is_gelu_kernel, residual),
-        .block = write_block(),
+        .norm = sim_hf_decoder_layer_norm_new(config->norm_eps, true),
+        .attention = write_attention(config, options),
+        .mlp = write_mlp(config->is_gelu_kernel, config->residual_dropout),
+        .block = write_block(is_eager),
     };
     uint32_t decoder = sim_module_tree_add(model, 0, "transformer");
     model->embedding = sim_module_tree_add_weight(model, decoder, "wte", config->vocabulary,
@@ -171,7 +167,7 @@ SimModel *sim_hf_model_build_gpt2(const SimModelConfig *config, const SimModelOp
     model->norm = add_affine(model, decoder, "ln_f", config->hidden, 0, forwards.norm);
     sim_module_tree_set_forward(
         model, decoder,
-        write_decoder(model, decoder, positions, rate(options, config->embedding_dropout)));
+        write_decoder(model, decoder, positions, config->embedding_dropout, is_eager));
     sim_hf_causal_lm_finish(model, config, decoder);
     return model;
 }

@@ -77,7 +77,11 @@ SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions
                     config->name, sim_hf_config_architecture_name(config->architecture));
         return NULL;
     }
-    SimModel *model = build(config, options);
+    SimModelConfig effective = *config; /* borrows what CONFIG owns */
+    if (options->dropout >= 0)
+        effective.attention_dropout = effective.embedding_dropout = effective.residual_dropout =
+            options->dropout;
+    SimModel *model = build(&effective, options);
     set_figures(model, config);
     return model;
 }

@@ -30,6 +30,7 @@ typedef enum SimExpertsKind { SIM_EXPERTS_GROUPED, SIM_EXPERTS_LOOP } SimExperts
 typedef struct SimModelOptions {
     SimModelCode code;
     bool is_norm_composite; /* torchtitan: the norm in f32 operators, as before nn.RMSNorm */
+    bool is_norm_wide;      /* torchtitan: nn.RMSNorm with f32 weights, which stay f32 */
     double dropout;         /* instead of all of the config's; negative = the config's */
     SimAttentionKind attention;
     SimExpertsKind experts;

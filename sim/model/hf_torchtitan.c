@@ -4,11 +4,11 @@
  * embedding by complex multiplication in f32 with a table that is a buffer, grouped keys given to
  * SDPA, w1 w3 w2, a head that is never tied, the loss outside the model.
  */
-#include "model/forward.h"
-#include "model/hf_model.h"
+#include "model/hf_attention.h"
 #include "model/module_tree.h"
 
-#define ROPE_TABLE SIM_SLOT_BUFFER(1)
+#define ROPE_TABLE SIM_SLOT_BUFFER(1) /* cosine, if in real numbers */
+#define ROPE_SINE SIM_SLOT_BUFFER(2)
 
 typedef struct Forwards {
     SimProgram *linear, *embedding, *norm, *attention, *feed_forward, *block;
@@ -28,6 +28,24 @@ static SimProgram *write_composite_norm(double eps)
     y = sim_program_rebind(p, y, scaled);
     SimSlot half = sim_forward_cast(p, y, SIM_DTYPE_NONE);
     SimSlot out = sim_forward_binary(p, SIM_OPERATOR_MUL, half, SIM_SLOT_PARAMETER(0));
+    sim_program_finish(p, 1, &out);
+    return p;
+}
+
+/* aten::rms_norm where the weight's type is not the input's (aten/src/ATen/native/layer_norm.cpp):
+ * f32 to the end; the temporaries of an expression of C++ die in reverse. */
+static SimProgram *write_wide_norm(double eps)
+{
+    SimProgram *p = sim_program_new(1);
+    SimSlot wide = sim_program_bind(p, sim_forward_cast(p, 0, SIM_DTYPE_F32));
+    SimSlot square = sim_program_bind(p, sim_forward_scalar(p, SIM_OPERATOR_POW, wide, 2));
+    SimSlot mean = sim_program_bind(p, sim_forward_unary(p, SIM_OPERATOR_MEAN, square));
+    SimSlot scale = sim_program_bind(p, sim_forward_scalar(p, SIM_OPERATOR_RSQRT, mean, eps));
+    sim_program_delete(p, mean);
+    sim_program_delete(p, square);
+    SimSlot normed = sim_program_bind(p, sim_forward_binary(p, SIM_OPERATOR_MUL, wide, scale));
+    SimSlot weighted = sim_forward_binary(p, SIM_OPERATOR_MUL, normed, SIM_SLOT_PARAMETER(0));
+    SimSlot out = sim_forward_cast(p, weighted, SIM_DTYPE_NONE);
     sim_program_finish(p, 1, &out);
     return p;
 }
@@ -68,9 +86,47 @@ static void write_rotary(SimProgram *p, const SimModelConfig *config, SimSlot *q
     *k = sim_program_rebind(p, *k, outs[1]);
 }
 
-/* Children: wq 1, wk 2, wv 3, wo 4. */
-static SimProgram *write_attention(const SimModelConfig *config)
+/* torch.cat((-x[..., half:], x[..., :half]), dim=-1) */
+static SimSlot write_rotate_half(SimProgram *p, SimSlot x, uint64_t dim)
 {
+    SimAttributes last = {.dim = 3};
+    SimSlot second = sim_forward_slice(p, x, 3, dim / 2, dim / 2);
+    SimSlot halves[] = {sim_forward_unary(p, SIM_OPERATOR_NEG, second), 0};
+    halves[1] = sim_forward_slice(p, x, 3, 0, dim / 2);
+    return sim_program_call(p, SIM_OPERATOR_CAT, &last, 2, halves);
+}
+
+/* ((x * cos) + (rotate_half(x) * sin)).type_as(xq) */
+static SimSlot write_real_turn(SimProgram *p, SimSlot x, SimSlot cos, SimSlot sin, uint64_t dim)
+{
+    SimSlot straight = sim_forward_binary(p, SIM_OPERATOR_MUL, x, cos);
+    SimSlot half = write_rotate_half(p, x, dim);
+    SimSlot turned = sim_forward_binary(p, SIM_OPERATOR_MUL, half, sin);
+    SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, straight, turned);
+    return sim_forward_cast(p, sum, SIM_DTYPE_NONE);
+}
+
+/* The same in real numbers. */
+static void write_real_rotary(SimProgram *p, const SimModelConfig *config, SimSlot *q, SimSlot *k)
+{
+    uint64_t dim = config->head_dim;
+    int64_t dims[] = {1, SIM_DIM_SEQUENCE, 1, (int64_t)dim};
+    sim_program_open_function(p);
+    SimSlot cos = sim_program_bind(p, sim_forward_view(p, ROPE_TABLE, 4, dims));
+    SimSlot sin = sim_program_bind(p, sim_forward_view(p, ROPE_SINE, 4, dims));
+    SimSlot wide_q = sim_program_bind(p, sim_forward_cast(p, *q, SIM_DTYPE_F32));
+    SimSlot wide_k = sim_program_bind(p, sim_forward_cast(p, *k, SIM_DTYPE_F32));
+    SimSlot outs[] = {sim_program_bind(p, write_real_turn(p, wide_q, cos, sin, dim)), 0};
+    outs[1] = sim_program_bind(p, write_real_turn(p, wide_k, cos, sin, dim));
+    sim_program_close_function(p, 2, outs);
+    *q = sim_program_rebind(p, *q, outs[0]);
+    *k = sim_program_rebind(p, *k, outs[1]);
+}
+
+/* Children: wq 1, wk 2, wv 3, wo 4. */
+static SimProgram *write_attention(const SimModelConfig *config, const SimModelOptions *options)
+{
+    SimHfAttention attention = sim_hf_attention_of(config, options);
     SimProgram *p = sim_program_new(1);
     uint64_t heads[] = {config->heads, config->key_value_heads, config->key_value_heads};
     SimSlot qkv[3];
@@ -81,10 +137,14 @@ static SimProgram *write_attention(const SimModelConfig *config)
                           (int64_t)config->head_dim};
         qkv[i] = sim_program_rebind(p, qkv[i], sim_forward_view(p, qkv[i], 4, dims));
     }
-    write_rotary(p, config, &qkv[0], &qkv[1]);
+    if (options->is_rope_real)
+        write_real_rotary(p, config, &qkv[0], &qkv[1]);
+    else
+        write_rotary(p, config, &qkv[0], &qkv[1]);
     for (uint32_t i = 0; i < 3; i++)
         qkv[i] = sim_program_rebind(p, qkv[i], sim_forward_transpose(p, qkv[i], 1, 2));
-    SimSlot out = sim_program_bind(p, sim_forward_attention(p, qkv[0], qkv[1], qkv[2], 0));
+    SimSlot out = sim_program_bind(
+        p, sim_hf_attention_sdpa(p, &attention, qkv[0], qkv[1], qkv[2], SIM_SLOT_NONE));
     int64_t dims[] = {SIM_DIM_BATCH, SIM_DIM_SEQUENCE, SIM_DIM_REST};
     SimSlot turned = sim_forward_transpose(p, out, 1, 2);
     SimSlot contiguous = sim_forward_unary(p, SIM_OPERATOR_CLONE, turned);
@@ -175,6 +235,28 @@ static SimProgram *write_loss(uint64_t vocabulary)
     return p;
 }
 
+static void add_tables(SimModel *model, const SimModelConfig *config,
+                       const SimModelOptions *options)
+{
+    bool is_real = options->is_rope_real;
+    SimModelBuffer table = {
+        .name = is_real ? "rope_cos" : "rope_table",
+        .dims = {SIM_DIM_SEQUENCE, (int64_t)(is_real ? config->head_dim : config->head_dim / 2)},
+        .n_dims = 2,
+        .dtype = is_real ? SIM_DTYPE_F32 : SIM_DTYPE_C64};
+    g_array_append_val(model->buffers, table);
+    table.name = "rope_sin";
+    if (is_real)
+        g_array_append_val(model->buffers, table);
+}
+
+static SimProgram *write_norm(const SimModelConfig *config, const SimModelOptions *options)
+{
+    return options->is_norm_composite ? write_composite_norm(config->norm_eps)
+           : options->is_norm_wide    ? write_wide_norm(config->norm_eps)
+                                      : sim_forward_fused_norm_new(config->norm_eps);
+}
+
 /* F.cross_entropy(logits.float(), labels, reduction="sum") / tokens */
 static SimProgram *write_chunk_loss(void)
 {
@@ -195,17 +277,12 @@ SimModel *sim_hf_model_build_torchtitan(const SimModelConfig *config,
 {
     SimModel *model =
         sim_module_tree_new(config->name, sim_hf_config_architecture_name(config->architecture));
-    SimModelBuffer table = {.name = "rope_table",
-                            .dims = {SIM_DIM_SEQUENCE, (int64_t)config->head_dim / 2},
-                            .n_dims = 2,
-                            .dtype = SIM_DTYPE_C64};
-    g_array_append_val(model->buffers, table);
+    add_tables(model, config, options);
     Forwards forwards = {
         .linear = sim_forward_linear_new(false),
         .embedding = sim_forward_embedding_new(),
-        .norm = options->is_norm_composite ? write_composite_norm(config->norm_eps)
-                                           : sim_forward_fused_norm_new(config->norm_eps),
-        .attention = write_attention(config),
+        .norm = write_norm(config, options),
+        .attention = write_attention(config, options),
         .feed_forward = write_feed_forward(),
         .block = write_block(),
     };

@@ -97,6 +97,8 @@
     X(SAFE_SOFTMAX, "safe_softmax")                                                                \
     X(EFFICIENT_ATTENTION, "efficient_attention")                                                  \
     X(EFFICIENT_ATTENTION_BIAS, "efficient_attention_bias")                                        \
+    X(EFFICIENT_ATTENTION_DROPOUT, "efficient_attention_dropout")                                  \
+    X(EFFICIENT_ATTENTION_BIAS_DROPOUT, "efficient_attention_bias_dropout")                        \
     X(EFFICIENT_ATTENTION_GRAD, "efficient_attention_grad")                                        \
     X(SUM_DIM, "sum_dim")                                                                          \
     X(EXPAND_GRAD, "expand_grad")                                                                  \

@@ -37,8 +37,8 @@ static void set_figures(SimOperatorKernel *kernel, const SimOperatorCall *call, 
                     call->inputs[first + 1]->shape.dims[2] * dims[3];
 }
 
-/* Random state first; rows of the log-sum-exp are padded to 32; above 128 values a head the
- * products are added up in memory, in f32. */
+/* Random state first, unless there is dropout, for which it is on the CPU; rows of the log-sum-exp
+ * are padded to 32; above 128 values a head the products are added up in memory, in f32. */
 static void describe_forward(SimOperatorCall *call)
 {
     const SimLayout *query = call->inputs[0];
@@ -50,15 +50,19 @@ static void describe_forward(SimOperatorCall *call)
     SimLayout state = sim_layout_contiguous(&scalar, SIM_DTYPE_I64);
     sim_operator_describe_output(call, &out);
     sim_operator_describe_output(call, &lse);
-    sim_operator_describe_output(call, &state);
-    sim_operator_describe_output(call, &state);
-    static const uint32_t order[] = {2, 3, 0, 1};
-    for (uint32_t i = 0; i < G_N_ELEMENTS(order); i++)
-        call->events[i].number = order[i];
+    bool has_state = call->operator_ == SIM_OPERATOR_EFFICIENT_ATTENTION ||
+                     call->operator_ == SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS;
+    if (has_state) {
+        sim_operator_describe_output(call, &state);
+        sim_operator_describe_output(call, &state);
+        static const uint32_t order[] = {2, 3, 0, 1};
+        for (uint32_t i = 0; i < G_N_ELEMENTS(order); i++)
+            call->events[i].number = order[i];
+    }
     if (dims[3] > 128)
         sim_operator_describe_scratch(call, 4 * sim_layout_elements(&out));
     SimOperatorKernel *kernel =
-        sim_operator_describe_kernel(call, SIM_OPERATOR_EFFICIENT_ATTENTION, SIM_OPERATOR_ALL, 3);
+        sim_operator_describe_kernel(call, call->operator_, SIM_OPERATOR_ALL, 3);
     set_figures(kernel, call, 0, 2);
 }
 
@@ -100,9 +104,10 @@ static uint64_t workspace_bytes(const SimOperatorCall *call)
     return batch * heads * ((bytes + 15) / 16 * 16);
 }
 
-/* gradient, query, key, value, [bias,] output, lse, offset, seed -> gradients of query, key, value.
- * With grouped keys key and value are repeated for every query head first, and their gradients
- * summed into the results. Scratch: rows of dO.O, then the workspace, freed in that order. */
+/* gradient, query, key, value, [bias,] output, lse[, offset, seed] -> gradients of query, key,
+ * value. With grouped keys key and value are repeated for every query head first, and their
+ * gradients summed into the results. Scratch: rows of dO.O, then the workspace, freed in that
+ * order. */
 static void describe_backward(SimOperatorCall *call)
 {
     const SimLayout *query = call->inputs[1], *key = call->inputs[2];
@@ -116,7 +121,7 @@ static void describe_backward(SimOperatorCall *call)
         sim_operator_describe_scratch(call, expanded);
         sim_operator_describe_scratch(call, expanded);
     }
-    uint64_t rows = query->shape.dims[0] * heads * divide_up(query->shape.dims[2], 32) * 32;
+    uint64_t rows = query->shape.dims[0] * heads * query->shape.dims[2];
     sim_operator_describe_scratch(call, 4 * rows);
     sim_operator_describe_scratch(call, workspace_bytes(call));
     SimOperatorKernel *kernel =
@@ -135,6 +140,8 @@ bool sim_operator_describe_efficient(SimOperatorCall *call)
     switch (call->operator_) {
     case SIM_OPERATOR_EFFICIENT_ATTENTION:
     case SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION_DROPOUT:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS_DROPOUT:
         describe_forward(call);
         return true;
     case SIM_OPERATOR_EFFICIENT_ATTENTION_GRAD:

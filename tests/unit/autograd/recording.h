@@ -20,6 +20,8 @@ typedef struct Step {
     size_t first_row;       /* of the plan, after what lies in memory before the step */
     uint32_t first_buffer;
     SimAutogradCheckpoint *checkpoints; /* by module; NULL = none; to be set before start_step */
+    const SimDtype *parameter_dtypes;   /* NULL = all bf16; likewise */
+    uint64_t batch;                     /* 0 = 1; likewise */
 } Step;
 
 static inline uint32_t no_token(void *user_data, uint32_t module)
@@ -100,11 +102,12 @@ static inline void start_step(Step *step, SimModel *model, uint64_t sequence)
                                      .parameter = parameter_buffer,
                                      .gradient = keep_gradient};
     SimAutogradOptions options = {.sequence = sequence,
-                                  .batch = 1,
+                                  .batch = MAX(step->batch, 1),
                                   .compute_dtype = SIM_DTYPE_BF16,
                                   .residual_dtype = SIM_DTYPE_BF16,
                                   .sm_count = 132,
                                   .compute_capability = 90,
+                                  .parameter_dtypes = step->parameter_dtypes,
                                   .checkpoints = step->checkpoints};
     step->model = model;
     step->plan = sim_plan_new(1);
@@ -135,6 +138,8 @@ static inline void finish_step(Step *step)
 static inline void run_step(Step *step, SimModel *model, uint64_t sequence)
 {
     step->checkpoints = NULL;
+    step->parameter_dtypes = NULL;
+    step->batch = 1;
     start_step(step, model, sequence);
     sim_autograd_forward(step->autograd, 0, true);
     finish_step(step);
