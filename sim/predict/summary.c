@@ -35,7 +35,7 @@ static int32_t find_last_step(const GArray *phases)
 
 static SimTime end_of_phase(const SimClassResult *class_, guint phase)
 {
-    return class_->events[g_array_index(class_->program->phases, SimPhaseRange, phase).event];
+    return class_->phase_ends[phase];
 }
 
 /* Times of the last step on one class: each phase from where the one before has ended. */

@@ -56,15 +56,20 @@ void sim_communicators_free(SimCommunicators *communicators)
     g_free(communicators);
 }
 
-uint32_t sim_communicators_count(const SimCommunicators *communicators, uint32_t communicator)
+static uint32_t count_of(const SimCommunicators *communicators, uint32_t communicator)
 {
     return communicators->first[communicator + 1] - communicators->first[communicator];
+}
+
+uint32_t sim_communicators_count(const SimCommunicators *communicators, uint32_t communicator)
+{
+    return count_of(communicators, communicator);
 }
 
 SimCollective *sim_communicators_get(const SimCommunicators *communicators, uint32_t communicator,
                                      uint32_t number)
 {
-    g_assert(number < sim_communicators_count(communicators, communicator));
+    g_assert(number < count_of(communicators, communicator));
     return &communicators->collectives[communicators->first[communicator] + number];
 }
 

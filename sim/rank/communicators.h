@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "rank/partition.h"
 #include "rank/rank_program.h"
+#include "rank/run_table.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@ typedef struct SimCollective {
     uint32_t arrived;     /* ranks */
     uint32_t last_entity; /* who made last_arrival; the lowest of several */
     uint32_t instruction; /* of the plan, of the first to arrive */
+    SimLoad load;         /* on every member; of the first to arrive */
     bool is_mismatched;   /* a member brought another operation or size: it never starts */
 } SimCollective;
 

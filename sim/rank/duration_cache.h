@@ -7,6 +7,7 @@
 
 #include "hardware/gpu.h"
 #include "plan/plan.h"
+#include "rank/run_table.h"
 
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ typedef struct SimDurationSlot {
     SimStringId operator_name, arguments;
     uint64_t flops, bytes;
     SimTime duration;
+    uint32_t class_;
 } SimDurationSlot;
 
 /* All zero is an empty cache. */
@@ -26,6 +28,8 @@ typedef struct SimDurationCache {
 } SimDurationCache;
 
 /* The row's fixed duration if it has one, else a kernel by the cost model (hardware/kernel_cost.h),
- * a copy by its bytes over PCIe. O(1) for a known one, else O(length of the arguments). */
+ * a copy by its bytes over PCIe; *CLASS_: of a kernel by the cost model its class in RUNS, else
+ * SIM_KERNEL_CLASS_FIXED. O(1) for a known one, else O(length of the arguments). */
 SimTime sim_duration_cache_find(SimDurationCache *cache, const SimPlan *plan, const SimGpu *gpu,
-                                const SimInstruction *instruction);
+                                SimRunTable *runs, const SimInstruction *instruction,
+                                uint32_t *class_);

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rank/rank.h"
 
-#include "engine/clock.h"
+#include <string.h>
 
-void sim_rank_init(SimRank *rank, const SimRankProgram *program, uint32_t entity)
+#include "engine/clock.h"
+#include "rank/rank_streams.h"
+
+#define KEPT UINT32_MAX
+
+void sim_rank_init(SimRank *rank, const SimRankProgram *program, uint32_t entity, uint32_t number,
+                   uint64_t slowness)
 {
-    *rank = (SimRank){.program = program, .entity = entity};
+    *rank = (SimRank){.program = program,
+                      .entity = entity,
+                      .number = number,
+                      .slowness = slowness,
+                      .wake = SIM_TIME_NEVER};
     rank->streams = g_new0(SimRankStream, program->streams);
-    rank->events = g_new(SimTime, program->events);
-    for (uint32_t event = 0; event < program->events; event++) {
-        rank->events[event] = SIM_TIME_NEVER;
+    for (uint32_t stream = 0; stream < program->streams; stream++) {
+        rank->streams[stream].end = -1;
+    }
+    rank->phase_ends = g_new(SimTime, program->phases->len);
+    for (guint phase = 0; phase < program->phases->len; phase++) {
+        rank->phase_ends[phase] = SIM_TIME_NEVER;
     }
 }
 
@@ -17,8 +30,42 @@ void sim_rank_done(SimRank *rank)
 {
     sim_memory_run_free(rank->memory);
     g_clear_pointer(&rank->shifts, g_array_unref);
-    g_free(rank->events);
+    sim_event_times_done(&rank->events);
+    g_free(rank->phase_ends);
     g_free(rank->streams);
+}
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+SimTime sim_rank_find_event(const SimRank *rank, const SimRankWorld *world, uint32_t event)
+{
+    for (guint i = world->is_trial ? world->trial->len : 0; i-- > 0;) {
+        const SimTrialEvent *tried = &g_array_index(world->trial, SimTrialEvent, i);
+        if (tried->event == event) {
+            return tried->time;
+        }
+    }
+    return sim_event_times_find(&rank->events, event);
+}
+
+void sim_rank_set_event(SimRank *rank, SimRankWorld *world, uint32_t event, SimTime time)
+{
+    if (world->is_trial) {
+        SimTrialEvent tried = {event, time};
+        g_array_append_val(world->trial, tried);
+        return;
+    }
+    uint32_t waits =
+        rank->log != NULL ? KEPT : g_array_index(rank->program->waits, uint32_t, event);
+    sim_event_times_set(&rank->events, event, waits, time);
+}
+
+void sim_rank_release_event(SimRank *rank, const SimRankWorld *world, uint32_t event)
+{
+    if (!world->is_trial) {
+        sim_event_times_release(&rank->events, event);
+    }
 }
 
 /* --- host --------------------------------------------------------------------------------------
@@ -26,7 +73,7 @@ void sim_rank_done(SimRank *rank)
 
 static SimTime last_delay(const SimRank *rank)
 {
-    if (rank->shifts == NULL) {
+    if (rank->shifts == NULL || rank->shifts->len == 0) {
         return 0;
     }
     return g_array_index(rank->shifts, SimShift, rank->shifts->len - 1).delay;
@@ -53,8 +100,9 @@ static const SimStop *next_stop(const SimRank *rank)
 }
 
 /* An allocation asks whether the blocks lent to other streams are back. That is known once each of
- * their events is, or once it is too late for one that is not to have happened by then. */
-static bool is_memory_known(SimRank *rank, const SimRankWorld *world, const SimStop *stop)
+ * their events is, or once it is too late for one that is not to have happened by then, if the
+ * streams have been played up to now. */
+static bool is_memory_known(SimRank *rank, SimRankWorld *world, const SimStop *stop)
 {
     const GArray *lent = rank->program->lent_frees;
     for (; rank->known_frees < lent->len; rank->known_frees++) {
@@ -62,43 +110,49 @@ static bool is_memory_known(SimRank *rank, const SimRankWorld *world, const SimS
         if (lent_free->position >= stop->position) {
             return true;
         }
-        if (rank->events[lent_free->event] == SIM_TIME_NEVER) {
-            return world->now >= stop->offset + last_delay(rank);
+        if (sim_event_times_find(&rank->events, lent_free->event) == SIM_TIME_NEVER) {
+            bool is_too_late =
+                world->has_caught_up && world->now >= stop->offset + last_delay(rank);
+            world->has_caught_up = false;
+            return is_too_late;
         }
     }
     return true;
 }
 
-static bool pass_memory(SimRank *rank, const SimRankWorld *world, const SimStop *stop)
+static bool pass_memory(SimRank *rank, SimRankWorld *world, const SimStop *stop)
 {
     uint32_t row = sim_rank_program_row(rank->program, stop->position);
     bool is_alloc = sim_plan_instruction(world->plan, row)->op == SIM_PLAN_ALLOC;
-    if (is_alloc && !is_memory_known(rank, world, stop)) {
-        if (rank->woken_stop != rank->stop + 1) {
-            rank->woken_stop = rank->stop + 1;
-            world->wake(rank->entity, stop->offset + last_delay(rank), world->user_data);
-        }
+    if (world->is_trial || (is_alloc && !is_memory_known(rank, world, stop))) {
+        world->stop_time = stop->offset + last_delay(rank);
         return false;
     }
     rank->is_out_of_memory = !sim_memory_run_step(rank->memory, stop->position);
     return true;
 }
 
-static bool pass_stop(SimRank *rank, const SimRankWorld *world, const SimStop *stop)
+static bool pass_stop(SimRank *rank, SimRankWorld *world, const SimStop *stop)
 {
     if (stop->kind == SIM_STOP_MEMORY) {
         return pass_memory(rank, world, stop);
     }
-    if (rank->events[stop->event] == SIM_TIME_NEVER) {
+    SimTime time = sim_rank_find_event(rank, world, stop->event);
+    if (time == SIM_TIME_NEVER) {
         return false;
     }
-    delay_host(rank, stop, rank->events[stop->event]);
+    sim_rank_release_event(rank, world, stop->event);
+    delay_host(rank, stop, time);
     return true;
 }
 
-static bool advance_host(SimRank *rank, const SimRankWorld *world)
+bool sim_rank_advance_host(SimRank *rank, SimRankWorld *world)
 {
     bool has_moved = false;
+    if (rank->log != NULL) {
+        return false;
+    }
+    world->stop_time = SIM_TIME_NEVER;
     for (const SimStop *stop = next_stop(rank); stop != NULL && !rank->is_out_of_memory;
          stop = next_stop(rank)) {
         if (!pass_stop(rank, world, stop)) {
@@ -111,7 +165,7 @@ static bool advance_host(SimRank *rank, const SimRankWorld *world)
 }
 
 /* Rows up to here are issued. */
-static uint32_t last_issued(const SimRank *rank)
+uint32_t sim_rank_last_issued(const SimRank *rank)
 {
     const SimStop *stop = next_stop(rank);
     if (rank->is_out_of_memory) {
@@ -145,7 +199,8 @@ static uint64_t record_event(uint32_t stream, void *user_data)
 static bool is_complete(uint64_t event, void *user_data)
 {
     const SimRank *rank = user_data;
-    return rank->events[event] <= memory_stop(rank)->offset + last_delay(rank);
+    return sim_event_times_find(&rank->events, (uint32_t)event) <=
+           memory_stop(rank)->offset + last_delay(rank);
 }
 
 /* Limitation: of an event whose time is not known yet (the allocator gave all memory back while a
@@ -153,8 +208,9 @@ static bool is_complete(uint64_t event, void *user_data)
 static void synchronize(uint64_t event, void *user_data)
 {
     SimRank *rank = user_data;
-    if (rank->events[event] != SIM_TIME_NEVER) {
-        delay_host(rank, memory_stop(rank), rank->events[event]);
+    SimTime time = sim_event_times_find(&rank->events, (uint32_t)event);
+    if (time != SIM_TIME_NEVER) {
+        delay_host(rank, memory_stop(rank), time);
     }
 }
 
@@ -164,105 +220,51 @@ void sim_rank_start_memory(SimRank *rank, const SimPlan *plan, const SimMemoryOp
     rank->memory = sim_memory_run_new(plan, rank->program, options, &device);
 }
 
-/* --- streams -----------------------------------------------------------------------------------
+/* --- playing -----------------------------------------------------------------------------------
  */
 
-/* The host's delay for ITEM; a stream's items come in host order, so its place among the shifts
- * only moves on. */
-static SimTime find_delay(const SimRank *rank, SimRankStream *stream, const SimItem *item)
+/* When the rank next arrives at a collective, or its host at a place where it needs the streams, if
+ * none of its collectives ends before: plays on trial. */
+static SimTime try_ahead(SimRank *rank, SimRankWorld *world)
 {
-    if (rank->shifts == NULL) {
-        return 0;
+    size_t bytes = rank->program->streams * sizeof *rank->streams;
+    uint32_t stop = rank->stop;
+    guint shifts = rank->shifts != NULL ? rank->shifts->len : 0;
+    SimTime time;
+
+    memcpy(world->saved, rank->streams, bytes);
+    world->is_trial = true;
+    SimRankPause pause = sim_rank_streams_play(rank, world, SIM_TIME_NEVER, &time);
+    g_assert(pause != SIM_RANK_LIMIT);
+    world->is_trial = false;
+    g_array_set_size(world->trial, 0);
+    memcpy(rank->streams, world->saved, bytes);
+    rank->stop = stop;
+    if (rank->shifts != NULL) {
+        g_array_set_size(rank->shifts, shifts);
     }
-    while (stream->shift < rank->shifts->len &&
-           g_array_index(rank->shifts, SimShift, stream->shift).position < item->position) {
-        stream->shift++;
-    }
-    return stream->shift > 0 ? g_array_index(rank->shifts, SimShift, stream->shift - 1).delay : 0;
+    return MIN(pause == SIM_RANK_ARRIVAL ? time : SIM_TIME_NEVER, world->stop_time);
 }
 
-static bool join_collective(SimRank *rank, const SimRankWorld *world, SimRankStream *stream,
-                            const SimItem *item, SimTime delay)
+static void ask_wake(SimRank *rank, const SimRankWorld *world, SimTime time)
 {
-    const SimPartition *partition = world->partition;
-    uint32_t communicator =
-        partition->communicator_of[rank->entity * partition->groups + item->group];
-    if (!stream->has_arrived) {
-        SimTime time = MAX(stream->ready, item->offset + delay);
-        uint32_t row = sim_rank_program_row(rank->program, item->position);
-        SimMember self = {rank->entity, 1};
-        const SimCommunicator *whole = sim_partition_communicator(partition, communicator);
-        const SimMember *members = sim_partition_members(partition, whole);
-        for (uint32_t i = 0; i < whole->n_members && whole->n_members < whole->ranks; i++) {
-            if (members[i].entity == rank->entity) {
-                self = members[i];
-            }
-        }
-        stream->has_arrived = true;
-        if (sim_communicators_arrive(world->communicators, communicator, item->number, self, row,
-                                     time)) {
-            world->start(communicator, world->user_data);
-        }
+    if (time == rank->wake) {
+        return;
     }
-    SimTime end = sim_communicators_get(world->communicators, communicator, item->number)->end;
-    if (end == SIM_TIME_NEVER) {
-        return false;
+    rank->wake = time;
+    rank->wakes++;
+    if (time != SIM_TIME_NEVER) {
+        world->wake(rank->entity, time, rank->wakes, world->user_data);
     }
-    stream->has_arrived = false;
-    stream->ready = end;
-    return true;
 }
 
-/* Plays one item; false if it has to wait. */
-static bool play_item(SimRank *rank, const SimRankWorld *world, SimRankStream *stream,
-                      const SimItem *item)
+void sim_rank_advance(SimRank *rank, SimRankWorld *world)
 {
-    SimTime delay = find_delay(rank, stream, item);
-    switch ((SimItemKind)item->kind) {
-    case SIM_ITEM_RUN:
-        stream->ready = MAX(stream->ready + item->duration, item->tail + delay);
-        return true;
-    case SIM_ITEM_WAIT:
-        if (rank->events[item->number] == SIM_TIME_NEVER) {
-            return false;
-        }
-        stream->ready = MAX(stream->ready, rank->events[item->number]);
-        return true;
-    case SIM_ITEM_RECORD:
-        rank->events[item->number] = MAX(stream->ready, item->offset + delay);
-        return true;
-    case SIM_ITEM_MARK:
-        rank->events[item->number] = stream->ready;
-        return true;
-    case SIM_ITEM_COLLECTIVE:
-        return join_collective(rank, world, stream, item, delay);
+    SimTime time;
+    SimRankPause pause = sim_rank_streams_play(rank, world, world->now, &time);
+    time = world->stop_time;
+    if (pause == SIM_RANK_LIMIT) {
+        time = MIN(time, try_ahead(rank, world));
     }
-    g_assert_not_reached();
-}
-
-static bool advance_stream(SimRank *rank, const SimRankWorld *world, uint32_t index)
-{
-    SimRankStream *stream = &rank->streams[index];
-    const GArray *items = rank->program->items[index];
-    uint32_t begin = stream->cursor;
-    uint32_t issued = last_issued(rank);
-    while (stream->cursor < items->len) {
-        const SimItem *item = &g_array_index(items, SimItem, stream->cursor);
-        if (item->position > issued || !play_item(rank, world, stream, item)) {
-            break;
-        }
-        stream->cursor++;
-    }
-    return stream->cursor != begin;
-}
-
-void sim_rank_advance(SimRank *rank, const SimRankWorld *world)
-{
-    bool has_moved = true;
-    while (has_moved) {
-        has_moved = advance_host(rank, world);
-        for (uint32_t stream = 0; stream < rank->program->streams; stream++) {
-            has_moved |= advance_stream(rank, world, stream);
-        }
-    }
+    ask_wake(rank, world, time);
 }

@@ -8,18 +8,22 @@
 
 /* Kernels of a stream that wait to become one item. */
 typedef struct OpenRun {
-    uint32_t count, position;
+    uint32_t position;
     SimTime offset, duration, tail;
+    GArray *kernels; /* of SimRunKernel */
 } OpenRun;
 
 typedef struct Lent {
     uint32_t buffer, stream;
 } Lent;
 
+#define KEPT UINT32_MAX /* waits: asked about again and again */
+
 typedef struct Compilation {
     SimRankProgram *program;
     const SimPlan *plan;
     const SimGpu *gpu;
+    SimRunTable *table;
     OpenRun *runs; /* [streams] */
     GArray *lent;  /* of Lent: record_streams of live buffers */
     SimDurationCache durations;
@@ -53,9 +57,8 @@ static void add_row(SimRankProgram *program, const SimInstruction *instruction, 
     }
     SimPhase phase = instruction->phase == SIM_PHASE_RECOMPUTE ? SIM_PHASE_BACKWARD
                                                                : (SimPhase)instruction->phase;
-    SimPhaseRange range = {instruction->step, instruction->microbatch,
-                           (uint8_t)phase,    position,
-                           position + 1,      SIM_PLAN_NONE};
+    SimPhaseRange range = {instruction->step, instruction->microbatch, (uint8_t)phase, position,
+                           position + 1};
     g_array_append_val(program->phases, range);
 }
 
@@ -105,7 +108,8 @@ void sim_rank_program_free(SimRankProgram *program)
     free_arrays(program->collectives, program->groups);
     g_clear_pointer(&program->lent_frees, g_array_unref);
     g_clear_pointer(&program->stops, g_array_unref);
-    g_clear_pointer(&program->durations, g_array_unref);
+    g_clear_pointer(&program->kernels, g_array_unref);
+    g_clear_pointer(&program->waits, g_array_unref);
     g_array_unref(program->phases);
     g_array_unref(program->rows);
     g_free(program);
@@ -133,14 +137,26 @@ SimTime sim_rank_program_host_time(const SimGpu *gpu, const SimInstruction *inst
 static void close_run(Compilation *compilation, uint32_t stream)
 {
     OpenRun *run = &compilation->runs[stream];
-    if (run->count > 0) {
+    if (run->kernels->len > 0) {
+        uint32_t number = sim_run_table_add_run(compilation->table,
+                                                (const SimRunKernel *)(void *)run->kernels->data,
+                                                run->kernels->len);
         SimItem item = {.kind = SIM_ITEM_RUN,
                         .position = run->position,
+                        .number = number,
                         .offset = run->offset,
                         .duration = run->duration,
                         .tail = run->tail};
         g_array_append_val(compilation->program->items[stream], item);
-        *run = (OpenRun){0};
+        g_array_set_size(run->kernels, 0);
+        *run = (OpenRun){.kernels = run->kernels};
+    }
+}
+
+static void close_runs(Compilation *compilation)
+{
+    for (uint32_t stream = 0; stream < compilation->program->streams; stream++) {
+        close_run(compilation, stream);
     }
 }
 
@@ -154,29 +170,30 @@ static void add_item(Compilation *compilation, uint32_t stream, SimItemKind kind
     g_array_append_val(compilation->program->items[stream], item);
 }
 
-static uint32_t add_event(Compilation *compilation, uint32_t stream, SimItemKind kind)
+/* An event made here, that is waited for WAITS times. */
+static uint32_t add_event(Compilation *compilation, uint32_t stream, SimItemKind kind,
+                          uint32_t waits)
 {
     uint32_t event = compilation->program->events++;
+    g_array_append_val(compilation->program->waits, waits);
     add_item(compilation, stream, kind, event);
     return event;
 }
 
 /* Kernel and copy. */
-static void add_work(Compilation *compilation, uint32_t stream, SimTime duration)
+static void add_work(Compilation *compilation, uint32_t stream, const SimRunKernel *kernel)
 {
     OpenRun *run = &compilation->runs[stream];
-    run->count++;
+    g_array_append_vals(run->kernels, kernel, 1);
     run->position = compilation->position;
     run->offset = compilation->host;
-    run->duration += duration;
-    run->tail = MAX(run->tail, compilation->host) + duration;
+    run->duration += kernel->duration;
+    run->tail = MAX(run->tail, compilation->host) + kernel->duration;
 }
 
 static void add_stop(Compilation *compilation, SimStopKind kind, uint32_t event)
 {
-    for (uint32_t stream = 0; stream < compilation->program->streams; stream++) {
-        close_run(compilation, stream);
-    }
+    close_runs(compilation);
     SimStop stop = {(uint8_t)kind, compilation->position, event, compilation->host};
     g_array_append_val(compilation->program->stops, stop);
 }
@@ -188,7 +205,9 @@ static void add_wait(Compilation *compilation, const SimInstruction *instruction
         if (instruction->event == instruction->stream) {
             return;
         }
-        event = add_event(compilation, instruction->event, SIM_ITEM_RECORD);
+        event = add_event(compilation, instruction->event, SIM_ITEM_RECORD, 1);
+    } else {
+        g_array_index(compilation->program->waits, uint32_t, event)++;
     }
     add_item(compilation, instruction->stream, SIM_ITEM_WAIT, event);
 }
@@ -218,7 +237,7 @@ static bool add_collective(Compilation *compilation, const SimInstruction *instr
 static void add_sync(Compilation *compilation)
 {
     for (uint32_t stream = 0; stream < compilation->program->streams; stream++) {
-        uint32_t event = add_event(compilation, stream, SIM_ITEM_MARK);
+        uint32_t event = add_event(compilation, stream, SIM_ITEM_MARK, 1);
         add_stop(compilation, SIM_STOP_EVENT, event);
     }
 }
@@ -237,7 +256,7 @@ static void add_memory(Compilation *compilation, const SimInstruction *instructi
         Lent use = g_array_index(lent, Lent, i);
         if (use.buffer == instruction->buffer) {
             SimLentFree lent_free = {compilation->position, use.stream,
-                                     add_event(compilation, use.stream, SIM_ITEM_MARK)};
+                                     add_event(compilation, use.stream, SIM_ITEM_MARK, KEPT)};
             g_array_append_val(compilation->program->lent_frees, lent_free);
             g_array_remove_index(lent, i);
         }
@@ -248,14 +267,16 @@ static void add_memory(Compilation *compilation, const SimInstruction *instructi
 static bool add_instruction(Compilation *compilation, const SimInstruction *instruction,
                             GError **error)
 {
-    SimTime duration = -1;
+    SimRunKernel kernel = {.duration = -1, .position = compilation->position};
     compilation->host += sim_rank_program_host_time(compilation->gpu, instruction);
     switch ((SimPlanOp)instruction->op) {
     case SIM_PLAN_KERNEL:
     case SIM_PLAN_COPY:
-        duration = sim_duration_cache_find(&compilation->durations, compilation->plan,
-                                           compilation->gpu, instruction);
-        add_work(compilation, instruction->stream, duration);
+        kernel.issued = compilation->host;
+        kernel.duration =
+            sim_duration_cache_find(&compilation->durations, compilation->plan, compilation->gpu,
+                                    compilation->table, instruction, &kernel.class_);
+        add_work(compilation, instruction->stream, &kernel);
         break;
     case SIM_PLAN_COLLECTIVE:
         if (!add_collective(compilation, instruction, error)) {
@@ -269,6 +290,7 @@ static bool add_instruction(Compilation *compilation, const SimInstruction *inst
         add_wait(compilation, instruction);
         break;
     case SIM_PLAN_HOST_WAIT:
+        g_array_index(compilation->program->waits, uint32_t, instruction->event)++;
         add_stop(compilation, SIM_STOP_EVENT, instruction->event);
         break;
     case SIM_PLAN_ALLOC:
@@ -281,7 +303,7 @@ static bool add_instruction(Compilation *compilation, const SimInstruction *inst
     default:
         break;
     }
-    g_array_index(compilation->program->durations, SimTime, compilation->position) = duration;
+    g_array_index(compilation->program->kernels, SimRunKernel, compilation->position) = kernel;
     return true;
 }
 
@@ -289,8 +311,10 @@ static void start_compilation(SimRankProgram *program, const SimPlan *plan, uint
 {
     program->length = length;
     program->events = (uint32_t)sim_plan_event_count(plan);
-    program->durations = g_array_sized_new(FALSE, FALSE, sizeof(SimTime), length);
-    g_array_set_size(program->durations, length);
+    program->waits = g_array_new(FALSE, TRUE, sizeof(uint32_t));
+    g_array_set_size(program->waits, program->events);
+    program->kernels = g_array_sized_new(FALSE, FALSE, sizeof(SimRunKernel), length);
+    g_array_set_size(program->kernels, length);
     program->stops = g_array_new(FALSE, FALSE, sizeof(SimStop));
     program->lent_frees = g_array_new(FALSE, FALSE, sizeof(SimLentFree));
     program->items = g_new(GArray *, program->streams);
@@ -303,34 +327,59 @@ static void start_compilation(SimRankProgram *program, const SimPlan *plan, uint
     }
 }
 
-bool sim_rank_program_compile(SimRankProgram *program, const SimPlan *plan, const SimGpu *gpu,
-                              uint32_t length, const GArray *syncs, GError **error)
+static OpenRun *new_runs(uint32_t streams)
 {
-    g_autofree OpenRun *runs = g_new0(OpenRun, program->streams);
-    g_autoptr(GArray) lent = g_array_new(FALSE, FALSE, sizeof(Lent));
-    Compilation compilation = {
-        .program = program, .plan = plan, .gpu = gpu, .runs = runs, .lent = lent};
-    guint phase = 0, sync = 0;
+    OpenRun *runs = g_new0(OpenRun, streams);
+    for (uint32_t stream = 0; stream < streams; stream++) {
+        runs[stream].kernels = g_array_new(FALSE, FALSE, sizeof(SimRunKernel));
+    }
+    return runs;
+}
 
-    start_compilation(program, plan, length);
+static void free_runs(OpenRun *runs, uint32_t streams)
+{
+    for (uint32_t stream = 0; stream < streams; stream++) {
+        g_array_unref(runs[stream].kernels);
+    }
+    g_free(runs);
+}
+
+static bool add_all(Compilation *compilation, uint32_t length, const GArray *syncs, GError **error)
+{
+    const SimRankProgram *program = compilation->program;
+    guint phase = 0, sync = 0;
     for (uint32_t position = 0; position < length; position++) {
-        compilation.position = position;
+        compilation->position = position;
         if (sync < syncs->len && g_array_index(syncs, uint32_t, sync) == position) {
-            add_sync(&compilation);
+            add_sync(compilation);
             sync++;
         }
         uint32_t row = sim_rank_program_row(program, position);
-        if (!add_instruction(&compilation, sim_plan_instruction(plan, row), error)) {
+        if (!add_instruction(compilation, sim_plan_instruction(compilation->plan, row), error)) {
             return false;
         }
-        SimPhaseRange *range = &g_array_index(program->phases, SimPhaseRange, phase);
-        if (range->end == position + 1) {
-            range->event = add_event(&compilation, 0, SIM_ITEM_MARK);
+        if (g_array_index(program->phases, SimPhaseRange, phase).end == position + 1) {
+            add_item(compilation, 0, SIM_ITEM_PHASE, phase);
             phase++;
         }
     }
-    for (uint32_t stream = 0; stream < program->streams; stream++) {
-        close_run(&compilation, stream);
-    }
+    close_runs(compilation);
     return true;
+}
+
+bool sim_rank_program_compile(SimRankProgram *program, const SimPlan *plan, const SimGpu *gpu,
+                              SimRunTable *runs, uint32_t length, const GArray *syncs,
+                              GError **error)
+{
+    g_autoptr(GArray) lent = g_array_new(FALSE, FALSE, sizeof(Lent));
+    Compilation compilation = {.program = program,
+                               .plan = plan,
+                               .gpu = gpu,
+                               .table = runs,
+                               .runs = new_runs(program->streams),
+                               .lent = lent};
+    start_compilation(program, plan, length);
+    bool is_good = add_all(&compilation, length, syncs, error);
+    free_runs(compilation.runs, program->streams);
+    return is_good;
 }

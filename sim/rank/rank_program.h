@@ -20,6 +20,7 @@
 
 #include "hardware/gpu.h"
 #include "plan/plan.h"
+#include "rank/run_table.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -30,6 +31,7 @@ typedef enum SimItemKind {
     SIM_ITEM_WAIT,       /* the stream waits for an event */
     SIM_ITEM_RECORD,     /* an event happens */
     SIM_ITEM_MARK,       /* an event that notes when the stream's work so far ends */
+    SIM_ITEM_PHASE,      /* the same for a phase of the step */
     SIM_ITEM_COLLECTIVE, /* the stream joins a collective */
 } SimItemKind;
 
@@ -37,10 +39,11 @@ typedef struct SimItem {
     uint8_t kind;
     uint32_t position; /* of its last row */
     uint32_t group;    /* collective */
-    uint32_t number;   /* event; collective: how-manieth of its group on this rank */
+    uint32_t number;   /* event; phase; run of the run table; collective: how-manieth of its group
+                          on this rank */
     SimTime offset;    /* when the host has issued it */
-    SimTime duration;  /* run: sum d_i */
-    SimTime tail;      /* run: max_i (o_i + d_i + ... + d_n) */
+    SimTime duration;  /* run: sum d_i, alone on the GPU */
+    SimTime tail;      /* run: max_i (o_i + d_i + ... + d_n), the same */
 } SimItem;
 
 typedef enum SimStopKind {
@@ -67,7 +70,6 @@ typedef struct SimPhaseRange {
     int32_t step, microbatch; /* -1 = none */
     uint8_t phase;            /* SimPhase; recomputation counts as backward */
     uint32_t first, end;      /* positions first .. end-1 */
-    uint32_t event;           /* when `compute` has ended the phase's work */
 } SimPhaseRange;
 
 typedef struct SimRankProgram {
@@ -77,12 +79,13 @@ typedef struct SimRankProgram {
     GArray *rows;         /* of uint32_t: instruction of the plan */
     GArray *phases;       /* of SimPhaseRange */
     bool is_time_bound;   /* record_stream: what memory does depends on time */
-    GArray *durations;    /* of SimTime, by position: kernels, copies; -1 where none is known */
+    GArray *kernels;      /* of SimRunKernel, by position: kernels, copies; duration -1: neither */
     GArray **items;       /* [streams] of SimItem */
     GArray *stops;        /* of SimStop, by position */
     GArray *lent_frees;   /* of SimLentFree, by position */
     GArray **collectives; /* [groups] of uint32_t: positions */
     uint32_t events;      /* those of the plan first, then those made here */
+    GArray *waits;        /* of uint32_t, by event: how often it is waited for */
 } SimRankProgram;
 
 /* The rows and phases of RANK: what the allocator needs. O(rows). */
@@ -95,7 +98,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimRankProgram, sim_rank_program_free)
  * for all that the device has been given. Errors MISMATCH: a collective of a group in which the
  * rank is not. O(rows). */
 bool sim_rank_program_compile(SimRankProgram *program, const SimPlan *plan, const SimGpu *gpu,
-                              uint32_t length, const GArray *syncs, GError **error);
+                              SimRunTable *runs, uint32_t length, const GArray *syncs,
+                              GError **error);
 
 /* What issuing a row costs the host. */
 SimTime sim_rank_program_host_time(const SimGpu *gpu, const SimInstruction *instruction);

@@ -6,6 +6,7 @@
 #include "rank/simulation.h"
 
 #include "engine/clock.h"
+#include "rank/rank_streams.h"
 #include "rank/world.h"
 
 /* A stream while it is being played again. */
@@ -14,11 +15,12 @@ typedef struct Lane {
     uint8_t delay; /* SimDelay: what set `ready`, until an item uses it */
     uint32_t delayed_by;
     bool is_stuck; /* the run ended before what it waits for */
+    guint change;  /* of state, to come */
 } Lane;
 
 typedef struct Replay {
     const SimSimulation *simulation;
-    const SimRank *rank;
+    const SimRank *rank;  /* played again, with a log */
     uint32_t number;      /* of the rank itself: its entity may stand for others */
     Lane *lanes;          /* [streams] */
     uint32_t *collective; /* [groups] how many it has joined */
@@ -51,7 +53,35 @@ static SimTime begin_item(Replay *replay, Lane *lane, SimSpan *span)
     return lane->ready;
 }
 
-static void play_work(Replay *replay, uint32_t row, uint32_t stream, SimTime duration)
+/* When KERNEL ends that begins at BEGIN, through all changes of state on the way. */
+static SimTime end_of_kernel(const Replay *replay, Lane *lane, const SimRunKernel *kernel,
+                             SimTime begin)
+{
+    const SimRunTable *runs = replay->simulation->runs;
+    const SimRank *rank = replay->rank;
+    const GArray *changes = rank->log->changes;
+    while (lane->change < changes->len &&
+           g_array_index(changes, SimStateChange, lane->change).time <= begin) {
+        lane->change++;
+    }
+    uint32_t state =
+        lane->change > 0 ? g_array_index(changes, SimStateChange, lane->change - 1).state : 0;
+    SimTime left = sim_pace_apply(&replay->simulation->pace, rank->slowness, rank->number,
+                                  kernel->position, sim_run_table_duration(runs, kernel, state));
+    for (guint i = lane->change; i < changes->len; i++) {
+        const SimStateChange *change = &g_array_index(changes, SimStateChange, i);
+        if (change->time >= begin + left) {
+            break;
+        }
+        left = sim_run_table_rescale(runs, kernel, state, change->state,
+                                     left - (change->time - begin));
+        begin = change->time;
+        state = change->state;
+    }
+    return begin + left;
+}
+
+static void play_work(Replay *replay, uint32_t row, uint32_t stream, const SimRunKernel *kernel)
 {
     Lane *lane = &replay->lanes[stream];
     if (lane->is_stuck) {
@@ -59,7 +89,7 @@ static void play_work(Replay *replay, uint32_t row, uint32_t stream, SimTime dur
     }
     SimSpan span = {0};
     span.arrival = span.start = begin_item(replay, lane, &span);
-    span.end = lane->ready = span.start + duration;
+    span.end = lane->ready = end_of_kernel(replay, lane, kernel, span.start);
     add_span(replay, row, stream, span);
 }
 
@@ -93,7 +123,8 @@ static uint32_t find_late_rank(const Replay *replay, uint32_t group, uint32_t en
     return SIM_PLAN_NONE;
 }
 
-static void play_collective(Replay *replay, uint32_t row, const SimInstruction *instruction)
+static void play_collective(Replay *replay, uint32_t row, const SimInstruction *instruction,
+                            uint32_t position)
 {
     const SimSimulation *simulation = replay->simulation;
     const SimPartition *partition = simulation->partition;
@@ -111,7 +142,8 @@ static void play_collective(Replay *replay, uint32_t row, const SimInstruction *
     }
     SimSpan span = {
         .start = collective->start, .end = collective->end, .wire_bytes = collective->wire_bytes};
-    span.arrival = MAX(begin_item(replay, lane, &span), before);
+    begin_item(replay, lane, &span);
+    span.arrival = MAX(replay->rank->log->arrivals[position], before);
     if (span.arrival < span.start) {
         span.delay = SIM_DELAY_RANK;
         span.delayed_by = find_late_rank(replay, group, collective->last_entity);
@@ -124,7 +156,7 @@ static void play_collective(Replay *replay, uint32_t row, const SimInstruction *
 static bool play_host_wait(Replay *replay, uint32_t row, const SimInstruction *instruction)
 {
     SimTime from = replay->host + replay->delay;
-    SimTime time = replay->rank->events[instruction->event];
+    SimTime time = sim_event_times_find(&replay->rank->events, instruction->event);
     SimSpan span = {.arrival = from,
                     .start = from,
                     .end = MAX(from, time),
@@ -156,17 +188,18 @@ static bool play_row(Replay *replay, uint32_t position)
     case SIM_PLAN_KERNEL:
     case SIM_PLAN_COPY:
         play_work(replay, row, instruction->stream,
-                  g_array_index(replay->rank->program->durations, SimTime, position));
+                  &g_array_index(replay->rank->program->kernels, SimRunKernel, position));
         return true;
     case SIM_PLAN_COLLECTIVE:
-        play_collective(replay, row, instruction);
+        play_collective(replay, row, instruction, position);
         return true;
     case SIM_PLAN_WAIT:
         if (instruction->is_event_of_stream) {
             play_wait(replay, instruction->stream, time_of_stream(replay, instruction->event),
                       SIM_DELAY_STREAM, instruction->event);
         } else {
-            play_wait(replay, instruction->stream, replay->rank->events[instruction->event],
+            play_wait(replay, instruction->stream,
+                      sim_event_times_find(&replay->rank->events, instruction->event),
                       SIM_DELAY_EVENT, instruction->event);
         }
         return true;
@@ -202,29 +235,57 @@ static void add_memory_time(Replay *replay, guint *next, uint32_t position)
     }
 }
 
+/* RANK once more, with its host's delays and the ends of collectives as the run found them: what
+ * the run did not keep comes out the same. */
+static void play_again(const SimSimulation *simulation, const SimRank *rank, SimRank *again,
+                       SimRankLog *log)
+{
+    SimTime time;
+    SimRankWorld world = simulation->world;
+    sim_rank_init(again, rank->program, rank->entity, rank->number, rank->slowness);
+    again->stop = rank->stop;
+    again->is_out_of_memory = rank->is_out_of_memory;
+    again->shifts = rank->shifts != NULL ? g_array_ref(rank->shifts) : NULL;
+    log->changes = g_array_new(FALSE, FALSE, sizeof(SimStateChange));
+    log->arrivals = g_new0(SimTime, rank->program->length);
+    again->log = log;
+    sim_rank_streams_play(again, &world, SIM_TIME_NEVER, &time);
+}
+
+static void play_rows(Replay *replay)
+{
+    guint next = 0;
+    bool is_running = true;
+    const SimRankProgram *program = replay->rank->program;
+    for (uint32_t position = 0; position < program->rows->len; position++) {
+        follow_shifts(replay, position);
+        is_running = is_running && position < program->length && play_row(replay, position);
+        add_memory_time(replay, &next, position);
+    }
+}
+
 SimTrack *sim_simulation_record(const SimSimulation *simulation, uint32_t number,
                                 SimRecorder *recorder)
 {
     uint32_t entity = simulation->partition->entity_of_rank[number];
-    const SimRank *rank = &simulation->ranks[entity];
     const SimClassResult *class_ =
         &g_array_index(simulation->result.classes, SimClassResult, entity);
-    g_autofree Lane *lanes = g_new0(Lane, rank->program->streams);
-    g_autofree uint32_t *collective = g_new0(uint32_t, rank->program->groups);
+    SimRank rank;
+    SimRankLog log;
+    play_again(simulation, &simulation->ranks[entity], &rank, &log);
+    g_autofree Lane *lanes = g_new0(Lane, rank.program->streams);
+    g_autofree uint32_t *collective = g_new0(uint32_t, rank.program->groups);
     Replay replay = {.simulation = simulation,
-                     .rank = rank,
+                     .rank = &rank,
                      .number = number,
                      .lanes = lanes,
                      .collective = collective,
                      .track = sim_recorder_add(recorder, number)};
-    guint next = 0;
-    bool is_running = true;
 
     replay.track->memory_events = class_->memory->events;
-    for (uint32_t position = 0; position < rank->program->rows->len; position++) {
-        follow_shifts(&replay, position);
-        is_running = is_running && position < rank->program->length && play_row(&replay, position);
-        add_memory_time(&replay, &next, position);
-    }
+    play_rows(&replay);
+    sim_rank_done(&rank);
+    g_free(log.arrivals);
+    g_array_unref(log.changes);
     return replay.track;
 }

@@ -26,7 +26,8 @@ typedef struct SimClassResult {
     uint32_t count; /* how many they are */
     const SimRankProgram *program;
     const SimMemoryHistory *memory; /* NULL if its host never got to the first allocation */
-    const SimTime *events;          /* [program->events], SIM_TIME_NEVER where never */
+    const SimTime *phase_ends; /* [program->phases] when stream `compute` has ended the work of the
+                                  phase; SIM_TIME_NEVER where never */
 } SimClassResult;
 
 typedef struct SimResult {

@@ -2,6 +2,7 @@
 #include "rank/simulation.h"
 
 #include "base/error.h"
+#include "rank/collective_load.h"
 #include "rank/deadlock.h"
 #include "rank/world.h"
 
@@ -41,8 +42,8 @@ static bool build_program(SimSimulation *simulation, uint32_t index, uint32_t ra
         syncs = history->syncs;
         length = history->is_oom ? history->oom_position : length;
     }
-    return sim_rank_program_compile(program, simulation->plan, simulation->cluster->gpu, length,
-                                    syncs, error);
+    return sim_rank_program_compile(program, simulation->plan, simulation->cluster->gpu,
+                                    simulation->runs, length, syncs, error);
 }
 
 static void append_ranks(GArray *ranks, const SimPlan *plan, uint32_t group, uint32_t list)
@@ -99,102 +100,11 @@ static void push_start(uint32_t communicator, void *user_data)
                          (SimEvent){collective->start, PHASE_START, communicator, number});
 }
 
-static void push_wake(uint32_t entity, SimTime time, void *user_data)
+static void push_wake(uint32_t entity, SimTime time, uint32_t sequence, void *user_data)
 {
     SimSimulation *simulation = user_data;
-    sim_event_queue_push(simulation->queue,
-                         (SimEvent){time, PHASE_WAKE, entity, simulation->ranks[entity].stop});
+    sim_event_queue_push(simulation->queue, (SimEvent){time, PHASE_WAKE, entity, sequence});
 }
-
-static void build_ranks(SimSimulation *simulation)
-{
-    const SimPartition *partition = simulation->partition;
-    const SimMemoryOptions memory = {simulation->options.allocator, simulation->options.hbm_bytes,
-                                     simulation->options.keep_memory_events};
-    simulation->communicators =
-        sim_communicators_new(simulation->plan, partition, simulation->programs);
-    for (uint32_t i = 0; i < partition->communicators->len; i++) {
-        simulation->total += sim_communicators_count(simulation->communicators, i);
-    }
-    simulation->ranks = g_new0(SimRank, partition->entities->len);
-    for (uint32_t i = 0; i < partition->entities->len; i++) {
-        const SimRankProgram *program =
-            simulation->programs[sim_partition_entity(partition, i)->program];
-        sim_rank_init(&simulation->ranks[i], program, i);
-        if (program->is_time_bound) {
-            sim_rank_start_memory(&simulation->ranks[i], simulation->plan, &memory);
-        }
-    }
-    simulation->world = (SimRankWorld){.plan = simulation->plan,
-                                       .partition = partition,
-                                       .communicators = simulation->communicators,
-                                       .start = push_start,
-                                       .wake = push_wake,
-                                       .user_data = simulation};
-}
-
-SimSimulation *sim_simulation_new(const SimPlan *plan, const SimCluster *cluster,
-                                  const SimSimulationOptions *options, GError **error)
-{
-    if (sim_plan_ranks(plan) != cluster->gpus) {
-        g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
-                    "the plan is for %u ranks, but the cluster '%s' uses %u GPUs",
-                    sim_plan_ranks(plan), cluster->name, cluster->gpus);
-        return NULL;
-    }
-    g_autoptr(SimSimulation) simulation = g_new0(SimSimulation, 1);
-    simulation->plan = plan;
-    simulation->cluster = cluster;
-    simulation->options = *options;
-    simulation->partition = sim_partition_new(plan, cluster, options->fold);
-    simulation->programs = g_new0(SimRankProgram *, simulation->partition->programs);
-    simulation->memory_runs = g_new0(SimMemoryRun *, simulation->partition->programs);
-    simulation->queue = sim_event_queue_new();
-    simulation->result.classes = g_array_new(FALSE, FALSE, sizeof(SimClassResult));
-    simulation->result.blocked = g_ptr_array_new_with_free_func(sim_deadlock_free_blocked);
-    sim_clock_init(&simulation->clock);
-
-    g_autofree uint32_t *players = find_players(simulation->partition);
-    for (uint32_t i = 0; i < simulation->partition->programs; i++) {
-        if (!build_program(simulation, i, players[i], error)) {
-            return NULL;
-        }
-    }
-    build_links(simulation);
-    build_ranks(simulation);
-    return g_steal_pointer(&simulation);
-}
-
-void sim_simulation_free(SimSimulation *simulation)
-{
-    if (simulation == NULL) {
-        return;
-    }
-    for (uint32_t i = 0; simulation->ranks != NULL && i < simulation->partition->entities->len;
-         i++) {
-        sim_rank_done(&simulation->ranks[i]);
-    }
-    for (uint32_t i = 0; i < simulation->partition->programs; i++) {
-        sim_memory_run_free(simulation->memory_runs[i]);
-        sim_rank_program_free(simulation->programs[i]);
-    }
-    g_free(simulation->ranks);
-    g_free(simulation->memory_runs);
-    g_free(simulation->programs);
-    sim_communicators_free(simulation->communicators);
-    g_free(simulation->shapes);
-    sim_flows_free(simulation->flows);
-    sim_collective_cache_free(simulation->costs);
-    sim_links_free(simulation->links);
-    sim_event_queue_free(simulation->queue);
-    g_ptr_array_unref(simulation->result.blocked);
-    g_array_unref(simulation->result.classes);
-    sim_partition_free(simulation->partition);
-    g_free(simulation);
-}
-
-/* --- running -----------------------------------------------------------------------------------
- */
 
 /* FSDP's all-gather reads the part of its output that it owns; nothing then moves locally. Without
  * buffers named, an all-gather and an all-reduce are in place and a reduce-scatter as well. */
@@ -222,16 +132,141 @@ static SimCommOperation operation_of(const SimInstruction *instruction)
     }
 }
 
-static SimCollectiveCost compute_cost(SimSimulation *simulation, uint32_t communicator,
+static SimCollectiveRequest request_of(const SimSimulation *simulation, uint32_t communicator,
+                                       const SimInstruction *instruction)
+{
+    return (SimCollectiveRequest){.operation = operation_of(instruction),
+                                  .bytes = instruction->bytes,
+                                  .in_place = is_in_place(simulation->plan, instruction),
+                                  .shape = simulation->shapes[communicator]};
+}
+
+static SimLoad find_load(uint32_t communicator, uint32_t row, void *user_data)
+{
+    const SimSimulation *simulation = user_data;
+    const SimInstruction *instruction = sim_plan_instruction(simulation->plan, row);
+    if (instruction->duration >= 0) {
+        return (SimLoad){0};
+    }
+    SimCollectiveRequest request = request_of(simulation, communicator, instruction);
+    SimCollectiveCost cost = sim_collective_cache_compute(simulation->costs, &request);
+    return sim_collective_load_compute(&request, &cost);
+}
+
+static void build_ranks(SimSimulation *simulation)
+{
+    const SimPartition *partition = simulation->partition;
+    const SimMemoryOptions memory = {simulation->options.allocator, simulation->options.hbm_bytes,
+                                     simulation->options.keep_memory_events};
+    simulation->communicators =
+        sim_communicators_new(simulation->plan, partition, simulation->programs);
+    for (uint32_t i = 0; i < partition->communicators->len; i++) {
+        simulation->total += sim_communicators_count(simulation->communicators, i);
+    }
+    simulation->ranks = g_new0(SimRank, partition->entities->len);
+    for (uint32_t i = 0; i < partition->entities->len; i++) {
+        const SimEntity *entity = sim_partition_entity(partition, i);
+        const SimRankProgram *program = simulation->programs[entity->program];
+        sim_rank_init(&simulation->ranks[i], program, i, entity->rank, SIM_PACE_ONE);
+        if (program->is_time_bound) {
+            sim_rank_start_memory(&simulation->ranks[i], simulation->plan, &memory);
+        }
+    }
+}
+
+static void build_world(SimSimulation *simulation)
+{
+    uint32_t streams = sim_plan_stream_count(simulation->plan);
+    sim_run_table_find_state(simulation->runs, (SimLoad){0});
+    simulation->world = (SimRankWorld){.plan = simulation->plan,
+                                       .partition = simulation->partition,
+                                       .communicators = simulation->communicators,
+                                       .runs = simulation->runs,
+                                       .pace = &simulation->pace,
+                                       .start = push_start,
+                                       .wake = push_wake,
+                                       .load = find_load,
+                                       .user_data = simulation,
+                                       .trial = g_array_new(FALSE, FALSE, sizeof(SimTrialEvent)),
+                                       .saved = g_new(SimRankStream, streams),
+                                       .stop_time = SIM_TIME_NEVER};
+}
+
+SimSimulation *sim_simulation_new(const SimPlan *plan, const SimCluster *cluster,
+                                  const SimSimulationOptions *options, GError **error)
+{
+    if (sim_plan_ranks(plan) != cluster->gpus) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
+                    "the plan is for %u ranks, but the cluster '%s' uses %u GPUs",
+                    sim_plan_ranks(plan), cluster->name, cluster->gpus);
+        return NULL;
+    }
+    g_autoptr(SimSimulation) simulation = g_new0(SimSimulation, 1);
+    simulation->plan = plan;
+    simulation->cluster = cluster;
+    simulation->options = *options;
+    simulation->partition = sim_partition_new(plan, cluster, options->fold);
+    simulation->programs = g_new0(SimRankProgram *, simulation->partition->programs);
+    simulation->memory_runs = g_new0(SimMemoryRun *, simulation->partition->programs);
+    simulation->runs = sim_run_table_new(cluster->gpu);
+    simulation->queue = sim_event_queue_new();
+    simulation->result.classes = g_array_new(FALSE, FALSE, sizeof(SimClassResult));
+    simulation->result.blocked = g_ptr_array_new_with_free_func(sim_deadlock_free_blocked);
+    sim_clock_init(&simulation->clock);
+
+    g_autofree uint32_t *players = find_players(simulation->partition);
+    for (uint32_t i = 0; i < simulation->partition->programs; i++) {
+        if (!build_program(simulation, i, players[i], error)) {
+            return NULL;
+        }
+    }
+    build_links(simulation);
+    build_ranks(simulation);
+    build_world(simulation);
+    return g_steal_pointer(&simulation);
+}
+
+void sim_simulation_free(SimSimulation *simulation)
+{
+    if (simulation == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; simulation->ranks != NULL && i < simulation->partition->entities->len;
+         i++) {
+        sim_rank_done(&simulation->ranks[i]);
+    }
+    for (uint32_t i = 0; i < simulation->partition->programs; i++) {
+        sim_memory_run_free(simulation->memory_runs[i]);
+        sim_rank_program_free(simulation->programs[i]);
+    }
+    g_free(simulation->ranks);
+    g_free(simulation->memory_runs);
+    g_free(simulation->programs);
+    g_clear_pointer(&simulation->world.trial, g_array_unref);
+    g_free(simulation->world.saved);
+    sim_run_table_free(simulation->runs);
+    sim_communicators_free(simulation->communicators);
+    g_free(simulation->shapes);
+    sim_flows_free(simulation->flows);
+    sim_collective_cache_free(simulation->costs);
+    sim_links_free(simulation->links);
+    sim_event_queue_free(simulation->queue);
+    g_ptr_array_unref(simulation->result.blocked);
+    g_array_unref(simulation->result.classes);
+    sim_partition_free(simulation->partition);
+    g_free(simulation);
+}
+
+/* --- running -----------------------------------------------------------------------------------
+ */
+
+static SimCollectiveCost compute_cost(const SimSimulation *simulation, uint32_t communicator,
                                       const SimInstruction *instruction)
 {
     if (instruction->duration >= 0) {
         return (SimCollectiveCost){.latency = instruction->duration, .rate = 1};
     }
-    SimCollectiveRequest request = {.operation = operation_of(instruction),
-                                    .bytes = instruction->bytes,
-                                    .in_place = is_in_place(simulation->plan, instruction),
-                                    .shape = simulation->shapes[communicator]};
+    SimCollectiveRequest request = request_of(simulation, communicator, instruction);
     return sim_collective_cache_compute(simulation->costs, &request);
 }
 
@@ -290,7 +325,7 @@ static bool play_instant(SimSimulation *simulation)
     simulation->world.now = event.time;
     if (event.phase == PHASE_START) {
         start_collective(simulation, event.entity, event.sequence);
-    } else {
+    } else if (event.sequence == simulation->ranks[event.entity].wakes) {
         sim_rank_advance(&simulation->ranks[event.entity], &simulation->world);
     }
     return true;
@@ -311,7 +346,7 @@ static void collect_result(SimSimulation *simulation)
             sim_memory_run_finish(memory);
         }
         SimClassResult class_ = {entity->rank, entity->count, rank->program,
-                                 sim_memory_run_history(memory), rank->events};
+                                 sim_memory_run_history(memory), rank->phase_ends};
         result->is_oom |= class_.memory->is_oom;
         g_array_append_val(result->classes, class_);
     }
@@ -324,6 +359,11 @@ const SimResult *sim_simulation_run(SimSimulation *simulation)
         sim_rank_advance(&simulation->ranks[i], &simulation->world);
     }
     while (play_instant(simulation)) {
+    }
+    /* Collectives that are still in flight never end: what does not need them goes on. */
+    simulation->world.now = SIM_TIME_NEVER;
+    for (uint32_t i = 0; i < entities; i++) {
+        sim_rank_advance(&simulation->ranks[i], &simulation->world);
     }
     collect_result(simulation);
     if (!simulation->result.is_oom) {

@@ -14,7 +14,7 @@
  *
  * Folded and unfolded runs give the same result (partition.h).
  *
- * Limitation: kernels do not yet slow down while a collective holds part of the GPU.
+ * Kernels slow down while a collective holds part of the GPU (rank_streams.h).
  */
 #pragma once
 

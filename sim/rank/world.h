@@ -20,6 +20,8 @@ struct SimSimulation {
     SimRankProgram **programs;  /* [partition->programs] */
     SimMemoryRun **memory_runs; /* [partition->programs]; NULL where each rank has its own */
     SimRankWorld world;
+    SimRunTable *runs;
+    SimPace pace;
     SimCommunicators *communicators;
     SimRank *ranks;        /* [entities] */
     SimGroupShape *shapes; /* [communicators] */

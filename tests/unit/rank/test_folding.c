@@ -229,8 +229,19 @@ static void draw_kernel(Draw *draw)
 {
     static const char *const few[] = {"", "", "", "3", "8-15", "0-1 9"};
     set_ranks(draw->plan, few[below(draw, G_N_ELEMENTS(few))]);
-    sim_plan_kernel(draw->plan, below(draw, 4), 0, 0, SIM_DTYPE_BF16)->duration =
-        (SimTime)below(draw, 1000000000);
+    SimInstruction *row = sim_plan_kernel(draw->plan, below(draw, 4), 0, 0, SIM_DTYPE_BF16);
+    switch (below(draw, 3)) {
+    case 0: /* never slowed */
+        row->duration = (SimTime)below(draw, 1000000000);
+        break;
+    case 1: /* slowed as collectives take bandwidth */
+        row->hbm_bytes = below(draw, 2000000000);
+        break;
+    default: /* slowed as they hold SMs */
+        row->operator_name = sim_strings_intern(sim_plan_strings(draw->plan), "linear");
+        row->arguments = sim_strings_internf(sim_plan_strings(draw->plan), "m=%u n=4096 k=4096",
+                                             1024 * (1 + below(draw, 8)));
+    }
     set_ranks(draw->plan, "");
 }
 

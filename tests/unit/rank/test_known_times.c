@@ -25,7 +25,7 @@ static SimRecorder *play(const SimPlan *plan, uint32_t ranks, bool fold, SimTime
     const SimClassResult *class_ = &g_array_index(result->classes, SimClassResult, 0);
     const SimPhaseRange *forward = &g_array_index(class_->program->phases, SimPhaseRange, 0);
     ck_assert_int_eq(forward->phase, SIM_PHASE_FORWARD);
-    *forward_end = class_->events[forward->event];
+    *forward_end = class_->phase_ends[0];
     SimRecorder *recorder = sim_recorder_new(plan);
     sim_simulation_record(simulation, 0, recorder);
     return recorder;
