@@ -76,10 +76,23 @@ static bool read_counts(SimCluster *cluster, const cJSON *json, const char *path
 
 static SimCluster *load_file(const char *models, const char *name, GError **error)
 {
-    static const char *const keys[] = {"schema",        "title", "gpu",          "comm",
-                                       "gpus_per_node", "nodes", "nvlink",       "nvlink_fraction",
-                                       "nics_per_node", "nic",   "nic_fraction", "pair",
-                                       "nic_latency",   "pcie",  "leaf",         NULL};
+    static const char *const keys[] = {"schema",
+                                       "title",
+                                       "gpu",
+                                       "comm",
+                                       "gpus_per_node",
+                                       "nodes",
+                                       "nvlink",
+                                       "nvlink_fraction",
+                                       "nics_per_node",
+                                       "nic",
+                                       "nic_fraction",
+                                       "pair",
+                                       "nic_latency",
+                                       "pcie",
+                                       "leaf",
+                                       "network_ll128",
+                                       NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "clusters", name, &origin, error);
     if (!json)
@@ -105,6 +118,10 @@ static SimCluster *load_file(const char *models, const char *name, GError **erro
         g_prefix_error(error, "%s.comm: ", path);
         return NULL;
     }
+    if (sim_json_has(json, "network_ll128") &&
+        !sim_json_get_bool(json, path, "network_ll128", &cluster->comm->tuner.has_network_ll128,
+                           error))
+        return NULL;
     return g_steal_pointer(&cluster);
 }
 

@@ -11,6 +11,9 @@
  * everything else is taken, nics = NICs a node, nic = one NIC's rate each direction, nvlink = one
  * GPU's rate to the others, each direction. Only type is required.
  *
+ * A file may say more: nic_latency, network_ll128 (whether NCCL may use LL128 between nodes), pcie,
+ * leaf {nodes, oversubscription, rails}; traces/clusters has examples.
+ *
  * A named cluster has as many nodes as the number of GPUs asks for; a string with node: has just
  * those.
  */
