@@ -4,6 +4,7 @@
 #include "engine/clock.h"
 #include "predict/communication.h"
 #include "predict/memory_summary.h"
+#include "predict/schedule_name.h"
 
 uint32_t sim_summary_communicators(const SimPlan *plan)
 {
@@ -125,8 +126,8 @@ static void add_throughput(SimSummary *summary, const SimCluster *cluster)
 static void add_basis(SimSummary *summary, const SimCluster *cluster)
 {
     SimBasis basis = MIN(cluster->gpu->basis, cluster->comm->basis);
-    summary->memory_basis =
-        g_strdup("PyTorch's rules (FSDP2, autograd, CUDA caching allocator), eager mode");
+    g_autofree char *schedule = sim_schedule_name_print(summary->config);
+    summary->memory_basis = g_strdup_printf("PyTorch's rules for %s", schedule);
     summary->time_basis =
         g_strdup_printf("%s: GPU %s %s, collectives %s %s, eager mode", sim_basis_name(basis),
                         cluster->gpu->name, sim_basis_name(cluster->gpu->basis),
