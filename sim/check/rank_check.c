@@ -63,9 +63,10 @@ static bool find_waits(Run *run, GError **error)
             run->last_wait[row->event] == NO_ROW || !sim_rank_view_has(run->view, row))
             continue;
         if (row->op == SIM_PLAN_RECORD && run->last_wait[row->event] > i)
-            most = MAX(most, ++alive);
+            alive++;
         else if (run->last_wait[row->event] == i && run->recorded[row->event] < i)
             alive--;
+        most = MAX(most, alive);
     }
     if ((most + lanes) * lanes * sizeof(uint32_t) <= SIM_RANK_CHECK_CLOCK_BYTES)
         return true;
