@@ -125,6 +125,7 @@ static bool set_shard_size(SimJob *job, const SimSettings *settings, GError **er
                     "--shard-size: expected --strategy hybrid_shard or hybrid_shard_zero2 with it");
         return false;
     }
+    g_assert(settings->shard_size > 0);
     if (settings->shard_size > job->ranks || job->ranks % settings->shard_size != 0) {
         g_set_error(
             error, SIM_ERROR, SIM_ERROR_RANGE,
@@ -342,6 +343,9 @@ static bool add_sets(SimJob *job, const SimSettings *settings, const SimModel *m
 {
     job->reduce_scatter_input_buffers = (uint32_t)settings->reduce_scatter_buffers;
     job->has_reduce_scatter_group = settings->separate_reduce_scatter_group == SIM_SWITCH_ON;
+    for (guint i = 0; i < job->units->len; i++)
+        g_array_index(job->units, SimJobUnit, i).is_offloaded =
+            settings->offload == SIM_OFFLOAD_CPU;
     if (settings->reshard_after_backward == SIM_BOOLEAN_FALSE)
         add_flag(job, SIM_FLAG_RESHARD_AFTER_BACKWARD, false);
     if (strcmp(settings->unshard_in_backward, "all") == 0)
@@ -418,8 +422,8 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
     g_autoptr(SimJob) job = sim_job_new((uint32_t)settings->gpus);
 
     job->api = (SimApi)settings->api;
-    if (!set_shard_size(job, settings, error) || !check_prefetch(settings, error) ||
-        (job->api == SIM_API_DDP && !check_ddp(settings, error)))
+    if ((job->api == SIM_API_DDP && !check_ddp(settings, error)) ||
+        !set_shard_size(job, settings, error) || !check_prefetch(settings, error))
         return NULL;
     job->fsdp1 = make_fsdp1(job, settings);
     if (settings->bucket != NULL &&
