@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "predict/expandable_hint.h"
+#include "predict/memory_settings.h"
 
 struct SimPrediction {
     const SimPlan *plan;
@@ -13,31 +15,6 @@ struct SimPrediction {
     SimSummary *summary;
 };
 
-static bool read_memory_settings(SimPrediction *prediction, const SimCluster *cluster,
-                                 const SimSettings *settings, GError **error)
-{
-    sim_allocator_config_init(&prediction->allocator);
-    if (settings->allocator != NULL &&
-        !sim_allocator_config_parse(&prediction->allocator, settings->allocator, error)) {
-        g_prefix_error(error, "--allocator: ");
-        return false;
-    }
-    if (settings->hbm == NULL) {
-        prediction->hbm_bytes =
-            sim_cluster_usable_bytes(cluster, sim_summary_communicators(prediction->plan));
-        return true;
-    }
-    if (strcmp(settings->hbm, "unlimited") == 0) {
-        prediction->hbm_bytes = UINT64_MAX;
-        return true;
-    }
-    if (!sim_units_parse_bytes(settings->hbm, &prediction->hbm_bytes, error)) {
-        g_prefix_error(error, "--hbm: ");
-        return false;
-    }
-    return true;
-}
-
 SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
                                   const SimSettings *settings, const SimPredictionOptions *options,
                                   GError **error)
@@ -46,7 +23,8 @@ SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
     prediction->plan = plan;
     cluster->library = (SimCommLibrary)settings->collectives;
     if (!sim_cluster_choose_gpus(cluster, sim_plan_ranks(plan), error) ||
-        !read_memory_settings(prediction, cluster, settings, error)) {
+        !sim_memory_settings_read(plan, cluster, settings, &prediction->allocator,
+                                  &prediction->hbm_bytes, error)) {
         return NULL;
     }
     SimSimulationOptions simulation = {
@@ -64,6 +42,11 @@ SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
     const SimResult *result = sim_simulation_run(prediction->simulation);
     prediction->summary =
         sim_summary_new(plan, cluster, prediction->simulation, result, prediction->hbm_bytes);
+    SimMemorySummary *memory = &prediction->summary->memory;
+    if (memory->history->is_oom) {
+        memory->expandable_hint = sim_expandable_hint_compute(
+            plan, memory->rank, &prediction->allocator, prediction->hbm_bytes);
+    }
     return g_steal_pointer(&prediction);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "hardware/cluster.h"
+#include "predict/expandable_hint.h"
 #include "predict/time_split.h"
 #include "rank/simulation.h"
 
@@ -30,8 +31,9 @@ typedef struct SimMemorySummary {
     uint64_t context_bytes, communicator_bytes, device_peak_bytes;
     uint64_t capacity_bytes;
     bool fits;
-    SimMoment peak;   /* when allocated memory peaked */
-    SimMoment oom_at; /* if it ran out */
+    SimMoment peak;                    /* when allocated memory peaked */
+    SimMoment oom_at;                  /* if it ran out */
+    SimExpandableHint expandable_hint; /* would expandable segments have helped? */
     const SimMemoryHistory *history;
     const SimRankProgram *program; /* its phases, beside the history's */
 } SimMemorySummary;

@@ -58,6 +58,10 @@ static void write_oom(SimJsonWriter *writer, const SimMemorySummary *memory)
     sim_json_writer_uint(writer, "reserved_bytes", oom->reserved_bytes);
     sim_json_writer_uint(writer, "largest_free_block_bytes", oom->largest_free_block_bytes);
     sim_json_writer_uint(writer, "device_free_bytes", oom->device_free_bytes);
+    const char *hint = sim_expandable_hint_name(memory->expandable_hint);
+    if (hint != NULL) {
+        sim_json_writer_text(writer, "with_expandable_segments", hint);
+    }
     sim_json_writer_end_object(writer);
 }
 

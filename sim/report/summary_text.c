@@ -100,6 +100,11 @@ static void append_oom(GString *text, const SimMemorySummary *memory)
     append_moment(text, &memory->oom_at, count_steps(memory));
     g_string_append_printf(text, "\n    asked for %s with %s reserved; largest free block %s\n",
                            requested, reserved, largest);
+    if (memory->expandable_hint != SIM_EXPANDABLE_NOT_ASKED) {
+        g_string_append(text, memory->expandable_hint == SIM_EXPANDABLE_FITS
+                                  ? "    --allocator expandable_segments:True would fit\n"
+                                  : "    expandable segments would not fit either\n");
+    }
 }
 
 static void append_memory(GString *text, const SimSummary *summary)
