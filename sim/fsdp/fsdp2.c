@@ -4,8 +4,10 @@
 #include "fsdp/fsdp2_backward.h"
 #include "fsdp/fsdp2_context.h"
 #include "fsdp/fsdp2_forward.h"
+#include "fsdp/fsdp2_offload.h"
 #include "fsdp/fsdp2_unshard.h"
 #include "fsdp/gradient_clip.h"
+#include "fsdp/host_optimizer.h"
 #include "fsdp/ignored_parameters.h"
 #include "fsdp/optimizer.h"
 #include "fsdp/unit_list.h"
@@ -16,6 +18,7 @@ struct SimFsdp2 {
     SimOptimizer *optimizer;
     SimGradientClip *clip;
     SimIgnoredParameters *ignored;
+    SimHostOptimizer *host_optimizer;
 };
 
 SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan, GError **error)
@@ -30,6 +33,7 @@ SimFsdp2 *sim_fsdp2_new(const SimJob *job, const SimModel *model, SimPlan *plan,
     fsdp->optimizer =
         sim_optimizer_new(plan, job->optimizer, model->parameters->len, context->shard_size);
     fsdp->clip = sim_gradient_clip_new(plan, context->shard_group, context->shard_size);
+    fsdp->host_optimizer = sim_host_optimizer_new(plan, model->parameters->len);
     fsdp->ignored = sim_ignored_parameters_new(job, model, plan);
     fsdp->context = g_steal_pointer(&context);
     fsdp->units = g_steal_pointer(&units);
@@ -43,6 +47,7 @@ void sim_fsdp2_free(SimFsdp2 *fsdp)
     sim_optimizer_free(fsdp->optimizer);
     sim_gradient_clip_free(fsdp->clip);
     sim_ignored_parameters_free(fsdp->ignored);
+    sim_host_optimizer_free(fsdp->host_optimizer);
     sim_fsdp2_context_free(fsdp->context);
     sim_unit_list_free(fsdp->units);
     g_free(fsdp);
@@ -173,10 +178,11 @@ static void fill_shard(SimFsdp2Context *context, uint32_t buffer, const SimParam
     const SimBuffer *shard = sim_plan_buffer(context->plan, buffer);
     SimDtype dtype = (SimDtype)shard->dtype;
     uint64_t bytes = shard->bytes;
+    bool is_host = shard->is_host;
     SimStringId word = sim_strings_intern(strings, "fill");
     SimStringId arguments = sim_strings_internf(strings, "seed=0 name=%s", parameter->path);
     SimInstruction *kernel = sim_plan_kernel(context->plan, context->compute, word, word, dtype);
-    kernel->hbm_bytes = bytes;
+    kernel->hbm_bytes = is_host ? 0 : bytes;
     kernel->arguments = arguments;
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(buffer));
 }
@@ -187,10 +193,13 @@ static void alloc_shard(SimFsdp2Context *context, SimFsdp2State *state, uint32_t
     const SimUnitParameter *parameter =
         &g_array_index(state->unit->parameters, SimUnitParameter, place);
     SimDtype stored = context->job->store_dtype;
+    uint64_t bytes = parameter->shard.shard_elements * sim_dtype_bytes(stored);
     state->parameters[place].sharded =
-        sim_plan_alloc(context->plan, context->compute, name,
-                       parameter->shard.shard_elements * sim_dtype_bytes(stored),
-                       SIM_CATEGORY_PARAMETER_SHARD, stored, parameter->shard_shape);
+        sim_fsdp2_offload_is_on(state)
+            ? sim_plan_alloc_host(context->plan, name, bytes, SIM_CATEGORY_PARAMETER_SHARD, stored,
+                                  parameter->shard_shape)
+            : sim_plan_alloc(context->plan, context->compute, name, bytes,
+                             SIM_CATEGORY_PARAMETER_SHARD, stored, parameter->shard_shape);
 }
 
 static void start_unit(SimFsdp2Context *context, SimFsdp2State *state)
@@ -331,13 +340,17 @@ static GArray *collect_tensors(const SimFsdp2 *fsdp)
 void sim_fsdp2_clip(SimFsdp2 *fsdp)
 {
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    g_autoptr(GArray) on_host = sim_host_optimizer_take(fsdp->host_optimizer, tensors);
     sim_gradient_clip_run(fsdp->clip, tensors);
+    sim_host_optimizer_clip(fsdp->host_optimizer, on_host);
 }
 
 void sim_fsdp2_step(SimFsdp2 *fsdp)
 {
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    g_autoptr(GArray) on_host = sim_host_optimizer_take(fsdp->host_optimizer, tensors);
     sim_optimizer_step(fsdp->optimizer, tensors);
+    sim_host_optimizer_step(fsdp->host_optimizer, on_host);
     SimFsdp2Context *context = fsdp->context;
     if (!context->job->has_post_optim_event)
         return;
@@ -360,6 +373,9 @@ static void fill_gradients(SimFsdp2 *fsdp)
 {
     SimFsdp2Context *context = fsdp->context;
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
+    g_autoptr(GArray) on_host = sim_host_optimizer_take(fsdp->host_optimizer, tensors);
+    if (tensors->len == 0)
+        return;
     uint64_t bytes = 0;
     SimInstruction *kernel = sim_plan_kernel(context->plan, context->compute, context->words.zeros,
                                              context->words.zeros, context->job->store_dtype);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp2_backward.h"
 
+#include "fsdp/fsdp2_offload.h"
 #include "fsdp/fsdp2_reduce.h"
 #include "fsdp/fsdp2_unshard.h"
 
@@ -201,6 +202,7 @@ static void finalize_state(SimFsdp2Context *context, SimFsdp2State *state)
     state->all_reduce_input = SIM_PLAN_NONE;
     state->post_event = SIM_PLAN_NONE;
     state->all_reduce_event = SIM_PLAN_NONE;
+    sim_fsdp2_offload_wait(context, state);
     sim_fsdp2_unshard_drop_pending(context, state);
     g_array_set_size(state->post_forward_indices, 0);
 }

@@ -110,6 +110,7 @@ static SimFsdp2Words intern_words(SimPlan *plan)
         .divide = sim_strings_intern(strings, "divide"),
         .zeros = sim_strings_intern(strings, "zeros"),
         .sgd = sim_strings_intern(strings, "sgd"),
+        .offload = sim_strings_intern(strings, "offload"),
         .cat = sim_strings_intern(strings, "cat"),
         .chunk = sim_strings_intern(strings, "chunk"),
         .add_partial = sim_strings_intern(strings, "add partial"),
@@ -120,6 +121,20 @@ static SimFsdp2Words intern_words(SimPlan *plan)
         .average = sim_strings_intern(strings, "reduction=avg"),
         .sum = sim_strings_intern(strings, "reduction=sum"),
     };
+}
+
+/* Where one rank has everything PyTorch copies from the host into the parameters themselves. */
+static bool check_offload(const SimFsdp2Context *context, GError **error)
+{
+    for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
+        if (context->shard_size > 1 || !context->states[u].unit->call->is_offloaded)
+            continue;
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "offload: expected shard groups of 2 ranks or more; offloading what is not "
+                    "sharded is not simulated");
+        return false;
+    }
+    return true;
 }
 
 SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
@@ -153,7 +168,8 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
     };
     for (uint32_t u = 0; u < sim_unit_list_count(units); u++)
         sim_fsdp2_state_init(&context->states[u], units, u, plan);
-    if (!find_post_forward_size(context, error) || !add_groups(context, error))
+    if (!check_offload(context, error) || !find_post_forward_size(context, error) ||
+        !add_groups(context, error))
         return NULL;
     context->all_reduce =
         context->is_replicated ? sim_plan_stream(plan, "all_reduce") : context->reduce_scatter;

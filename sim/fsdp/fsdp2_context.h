@@ -25,7 +25,7 @@ typedef struct SimFsdp2Reduction {
 /* Names of kernels and operators, interned once. */
 typedef struct SimFsdp2Words {
     SimStringId cast, copy_in, copy_out, chunk_cat, accumulate, clone, divide, zeros, sgd,
-        add_partial, cat, chunk;
+        add_partial, cat, chunk, offload;
     SimStringId all_gather, reduce_scatter, all_reduce;
     SimStringId launch_tables;
     SimStringId average, sum; /* "reduction=avg" */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "fsdp/fsdp2_launch_tables.h"
+#include "fsdp/fsdp2_offload.h"
 
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
@@ -201,7 +202,9 @@ static bool write_gradients(SimFsdp2Context *context, SimFsdp2State *state, uint
         if (!has_gradient(state, i))
             continue;
         parameter->gradient = SIM_PLAN_NONE;
-        if (parameter->sharded_gradient == SIM_PLAN_NONE) {
+        if (sim_fsdp2_offload_is_on(state)) {
+            sim_fsdp2_offload_store(context, state, i, reduced, offset, stream);
+        } else if (parameter->sharded_gradient == SIM_PLAN_NONE) {
             parameter->sharded_gradient = reduced;
             parameter->sharded_gradient_offset = offset;
             is_kept = true;

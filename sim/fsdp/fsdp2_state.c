@@ -2,7 +2,7 @@
 #include "fsdp/fsdp2_state.h"
 
 static const char *const PREFIXES[SIM_FSDP2_KINDS] = {
-    "P", "T", "A", "U", "F", "G", "I", "O", "Q", "ag", "co", "rs", "ar", "post", "raf",
+    "P", "T", "H", "A", "U", "F", "G", "I", "O", "Q", "ag", "co", "rs", "ar", "post", "raf", "off",
 };
 
 /* _fsdp_state.py, _lazy_init: an unset reshard_after_forward is true but for the root. An integer:
@@ -38,7 +38,8 @@ void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnitList *units, uint32
     };
     for (uint32_t i = 0; i < unit->parameters->len; i++)
         state->parameters[i] = (SimFsdp2Parameter){SIM_PLAN_NONE, SIM_PLAN_NONE, SIM_PLAN_NONE,
-                                                   SIM_PLAN_NONE, SIM_PLAN_NONE, 0};
+                                                   SIM_PLAN_NONE, SIM_PLAN_NONE, 0,
+                                                   SIM_PLAN_NONE};
     SimStrings *strings = sim_plan_strings(plan);
     const char *name = sim_plan_string(plan, unit->name);
     for (int kind = 0; kind < SIM_FSDP2_KINDS; kind++) {

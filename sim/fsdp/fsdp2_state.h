@@ -20,6 +20,7 @@
 typedef enum SimFsdp2Kind {
     SIM_FSDP2_P,    /* sharded parameter */
     SIM_FSDP2_T,    /* cast of the shards */
+    SIM_FSDP2_H,    /* shard copied from the host */
     SIM_FSDP2_A,    /* all-gather output */
     SIM_FSDP2_U,    /* unsharded parameter */
     SIM_FSDP2_F,    /* shard kept by an integer reshard_after_forward */
@@ -33,6 +34,7 @@ typedef enum SimFsdp2Kind {
     SIM_FSDP2_AR,   /* all-reduce done */
     SIM_FSDP2_POST, /* gradient written */
     SIM_FSDP2_RAF,  /* resharded to the smaller mesh */
+    SIM_FSDP2_OFF,  /* gradient copied to the host */
     SIM_FSDP2_KINDS
 } SimFsdp2Kind;
 
@@ -57,6 +59,7 @@ typedef struct SimFsdp2Parameter {
     uint32_t gradient;                /* whole, not reduced yet: autograd's, or widened (G) */
     uint32_t sharded_gradient;        /* the buffer `.grad` is a view of (O or Q) */
     uint64_t sharded_gradient_offset; /* bytes, in it */
+    uint32_t offload_event;           /* its copy to the host, not waited for yet */
 } SimFsdp2Parameter;
 
 typedef struct SimFsdp2State {

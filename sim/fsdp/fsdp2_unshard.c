@@ -2,6 +2,7 @@
 #include "fsdp/fsdp2_unshard.h"
 
 #include "fsdp/fsdp2_copy_out.h"
+#include "fsdp/fsdp2_offload.h"
 
 static const SimUnitParameter *get_parameter(const SimFsdp2State *state, uint32_t index)
 {
@@ -94,7 +95,10 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
     /* _fsdp_param_group.py, get_all_gather_streams */
     uint32_t copy_stream = state->is_all_gather_async ? context->compute : context->copy_in;
     uint32_t stream = state->is_all_gather_async ? context->compute : context->all_gather;
-    uint32_t cast = cast_sources(context, state, ranks, copy_stream);
+    bool is_offloaded = sim_fsdp2_offload_is_on(state) && state->sharded_state == SIM_SHARDED;
+    g_autofree uint32_t *loaded =
+        is_offloaded ? sim_fsdp2_offload_load(context, state, copy_stream) : NULL;
+    uint32_t cast = is_offloaded ? SIM_PLAN_NONE : cast_sources(context, state, ranks, copy_stream);
     uint32_t output = sim_plan_alloc(plan, copy_stream, sim_fsdp2_state_name(state, SIM_FSDP2_A, 0),
                                      bytes, SIM_CATEGORY_ALL_GATHER_OUTPUT, dtype, 0);
     SimTouch slot = {.buffer = output, .times_rank = true, .offset = part, .bytes = part};
@@ -104,7 +108,10 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
     copy->hbm_bytes = 2 * part;
     if (group != context->shard_group)
         copy->group = group;
-    add_sources(context, state, false);
+    for (uint32_t i = 0; is_offloaded && i < state->unit->parameters->len; i++)
+        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(loaded[i]));
+    if (!is_offloaded)
+        add_sources(context, state, false);
     if (cast != SIM_PLAN_NONE)
         sim_plan_add_read(plan, SIM_TOUCH_WHOLE(cast));
     sim_plan_add_write(plan, slot);
@@ -119,6 +126,8 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
         sim_plan_record(plan, stream, sim_fsdp2_state_name(state, SIM_FSDP2_AG, 0));
     if (cast != SIM_PLAN_NONE)
         sim_plan_free_buffer(plan, cast);
+    for (uint32_t i = 0; is_offloaded && i < state->unit->parameters->len; i++)
+        sim_plan_free_buffer(plan, loaded[i]);
 }
 
 void sim_fsdp2_unshard_start(SimFsdp2Context *context, SimFsdp2State *state)

@@ -44,6 +44,7 @@ typedef struct SimJobUnit {
      * NULL = not called (backward: the unit whose forward ended just before). */
     GArray *forward_prefetch, *backward_prefetch;
     bool stays_sharded_in_backward; /* set_unshard_in_backward(False) */
+    bool is_offloaded;              /* CPUOffloadPolicy: shards live in host memory */
     bool forces_sum_reduction;      /* set_force_sum_reduction_for_comms */
     double gradient_divide_factor;  /* set_gradient_divide_factor; 0 = all ranks */
 } SimJobUnit;

@@ -134,16 +134,39 @@ static bool add_units(SimJob *job, const SimModel *model, const cJSON *call, con
     return true;
 }
 
+/* "offload": "cpu", of the units from FIRST on. */
+static bool read_offload(SimJob *job, const cJSON *call, const char *where, uint32_t first,
+                         GError **error)
+{
+    static const char *const WORDS[] = {"cpu", NULL};
+    const char *text;
+    if (!sim_json_has(call, "offload"))
+        return true;
+    if (!sim_json_get_string(call, where, "offload", &text, error))
+        return false;
+    if (strcmp(text, "cpu") != 0) {
+        g_autofree char *inner = join(where, "offload");
+        sim_error_set_unknown(error, inner, "value", text, WORDS);
+        return false;
+    }
+    for (uint32_t u = first; u < job->units->len; u++)
+        g_array_index(job->units, SimJobUnit, u).is_offloaded = true;
+    return true;
+}
+
 static bool read_call(SimJob *job, const SimModel *model, const cJSON *call, const char *where,
                       GError **error)
 {
     static const char *const KEYS[] = {
-        "modules", "reshard_after_forward", "ignored_params", "shard_dim", "mp_policy", NULL};
+        "modules", "reshard_after_forward", "ignored_params", "shard_dim", "mp_policy", "offload",
+        NULL};
+    uint32_t first = job->units->len;
     return sim_json_check_keys(call, where, KEYS, error) &&
            add_units(job, model, call, where, error) &&
            read_ignored(job, model, call, where, error) &&
            read_shard_dims(job, model, call, where, error) &&
-           read_override(job, model, call, where, error);
+           read_override(job, model, call, where, error) &&
+           read_offload(job, call, where, first, error);
 }
 
 bool sim_job_file_units_read(SimJob *job, const SimModel *model, const cJSON *calls,

@@ -86,7 +86,7 @@ static const Setting settings_table[] = {
     TEXT("job", JOB, job, "FILE", NULL, NULL, "the script's calls to FSDP, as data (default: from these options)"),
     COUNT_OR("steps", JOB, steps, "auto", "4", 65536, "training steps; auto: until the peaks are steady, at most 10 (default: 4)"),
     CHOICE("code", CODE, code, "torchtitan|transformers", SIM_CODE_TORCHTITAN, NULL, "whose model code (default: torchtitan where it has the architecture)"),
-    CHOICE("norm", CODE, norm, "fused|composite", SIM_NORM_FUSED, NULL, "how norms are computed (default: fused in torchtitan, composite in transformers)"),
+    CHOICE("norm", CODE, norm, "fused|composite|composite-fp32", SIM_NORM_FUSED, NULL, "how norms are computed; composite-fp32: their weights stay f32 (default: fused in torchtitan, composite in transformers)"),
     CHOICE("attention", CODE, attention, "flash|cudnn|efficient|math|eager", SIM_SETTING_FLASH, "flash", "what attention runs on; efficient where a mask forbids flash (default: flash)"),
     CHOICE("rope", CODE, rope, "complex|real", SIM_ROPE_COMPLEX, NULL, "rotary embedding in complex numbers or by halves (default: complex in torchtitan, real in transformers)"),
     CHOICE("experts", CODE, experts, "grouped|loop", SIM_SETTING_GROUPED, "grouped", "experts in one grouped product or one by one (default: grouped)"),
@@ -109,6 +109,7 @@ static const Setting settings_table[] = {
     CHOICE("all-reduce", FSDP, all_reduce, "every|last", SIM_SYNC_EVERY, "every", "the same for the all-reduce between replicas, fsdp2 (default: every)"),
     CHOICE("reshard-after-backward", FSDP, reshard_after_backward, "true|false", SIM_BOOLEAN_TRUE, "true", "fsdp2: free parameters after backward (default: true)"),
     TEXT("unshard-in-backward", FSDP, unshard_in_backward, "all|PATTERN", "all", NULL, "fsdp2: units that stay sharded in backward (default: all are gathered)"),
+    CHOICE("offload", FSDP, offload, "none|cpu", SIM_OFFLOAD_NONE, "none", "fsdp2: shards, gradients and optimizer in host memory (default: none)"),
     INTEGER("reduce-scatter-buffers", FSDP, reduce_scatter_buffers, "K", "1", 1, 1024, "fsdp2: reduce-scatter inputs kept at once (default: 1)"),
     CHOICE("separate-reduce-scatter-group", FSDP, separate_reduce_scatter_group, "off|on", SIM_SWITCH_OFF, "off", "fsdp2: a communicator of its own for reduce-scatters (default: off)"),
     CHOICE("limit-all-gathers", FSDP, limit_all_gathers, "off|on", SIM_SWITCH_OFF, "on", "fsdp1: the host waits before a third all-gather (default: on)"),
@@ -587,10 +588,11 @@ bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_posi
                     settings->loss);
         return false;
     }
-    if (settings->code == SIM_CODE_TRANSFORMERS && settings->norm == SIM_NORM_FUSED) {
+    if (settings->code == SIM_CODE_TRANSFORMERS && settings->norm != SIM_NORM_COMPOSITE) {
         g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
-                    "--norm fused: transformers writes its norms with separate operators; expected "
-                    "composite");
+                    "--norm %s: transformers writes its norms with separate operators; expected "
+                    "composite",
+                    settings->norm == SIM_NORM_FUSED ? "fused" : "composite-fp32");
         return false;
     }
     return true;

@@ -21,7 +21,7 @@
  * where the default depends on the model, the code or the cluster. */
 #define SIM_SETTINGS_UNSET (-1)
 typedef enum SimCode { SIM_CODE_TORCHTITAN, SIM_CODE_TRANSFORMERS } SimCode;
-typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE } SimNorm;
+typedef enum SimNorm { SIM_NORM_FUSED, SIM_NORM_COMPOSITE, SIM_NORM_COMPOSITE_FP32 } SimNorm;
 typedef enum SimAttention {
     SIM_SETTING_FLASH,
     SIM_SETTING_CUDNN,
@@ -51,6 +51,7 @@ typedef enum SimStrategy {
     SIM_STRATEGY_HYBRID_SHARD_ZERO2,
     SIM_STRATEGY_NO_SHARD,
 } SimStrategy;
+typedef enum SimOffload { SIM_OFFLOAD_NONE, SIM_OFFLOAD_CPU } SimOffload;
 typedef enum SimBoolean { SIM_BOOLEAN_TRUE, SIM_BOOLEAN_FALSE } SimBoolean;
 typedef enum SimSync { SIM_SYNC_EVERY, SIM_SYNC_LAST } SimSync;
 typedef enum SimFold { SIM_FOLD_AUTO, SIM_FOLD_OFF } SimFold;
@@ -86,6 +87,7 @@ typedef struct SimSettings {
     int gradient_sync;          /* SimSync */
     int all_reduce;             /* SimSync */
     int reshard_after_backward; /* SimBoolean */
+    int offload;                /* SimOffload */
     char *unshard_in_backward;  /* "all", or patterns of units that are not */
     int64_t reduce_scatter_buffers;
     int separate_reduce_scatter_group; /* SimSwitch */

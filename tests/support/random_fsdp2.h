@@ -140,6 +140,10 @@ static inline void random_set_communication(RandomJob *made)
     job->has_post_optim_event = random_one_in(made, 4);
     job->reduces_unused_parameters = random_one_in(made, 6);
     job->unshards_async = random_one_in(made, 8);
+    bool is_offloaded = random_one_in(made, 6) && job->shard_size > 1;
+    for (uint32_t u = 0; u < job->units->len; u++)
+        g_array_index(job->units, SimJobUnit, u).is_offloaded = is_offloaded;
+    g_string_append(made->story, is_offloaded ? ", offloaded" : "");
     job->reduce_scatter_input_buffers = 1 + random_below(made, 3);
     made->limits.reduce_inputs = job->reduce_scatter_input_buffers;
     if (random_one_in(made, 3)) {

@@ -201,6 +201,42 @@ START_TEST(clipping_takes_what_the_foreach_norm_takes)
 }
 END_TEST
 
+/* Offloaded, two steps of the recorded net on 2 ranks, base wrapping (root kept): shards of 4
+ * bytes, 14,610 elements a block and 15,150 of the root, go to the device once in forward, blocks
+ * again in backward: 4 x (2 x 4 x 14,610 + 15,150) a step; gradients come back once: 4 x (4 x
+ * 14,610 + 15,150). 39 tensors are waited for. On the device no shard, no sharded gradient and no
+ * state ever is. */
+START_TEST(offload_copies_shards_in_and_gradients_out)
+{
+    const Decoder net = {RECORDED_NET};
+    g_autoptr(SimModel) model = decoder_new(&net);
+    SimJob *job = fully_shard_new(2, 2);
+    fully_shard_base(job, model, UNSET);
+    for (uint32_t u = 0; u < job->units->len; u++)
+        g_array_index(job->units, SimJobUnit, u).is_offloaded = true;
+    g_autoptr(SimPlan) plan = build(job, model);
+    uint64_t in = 0, out = 0;
+    int waits = 0;
+    for (size_t i = 0; i < sim_plan_length(plan); i++) {
+        const SimInstruction *row = sim_plan_instruction(plan, i);
+        if (row->op == SIM_PLAN_COPY && g_strcmp0(sim_plan_string(plan, row->name), "offload") == 0)
+            *(row->is_device_to_host ? &out : &in) += row->bytes;
+        waits += row->op == SIM_PLAN_HOST_WAIT;
+    }
+    ck_assert_uint_eq(in, 2 * 4 * (2 * 4 * 14610 + 15150));
+    ck_assert_uint_eq(out, 2 * 4 * (4 * 14610 + 15150));
+    ck_assert_int_eq(waits, 2 * 39);
+    for (uint32_t b = 0; b < sim_plan_buffer_count(plan); b++) {
+        const SimBuffer *buffer = sim_plan_buffer(plan, b);
+        bool is_on_host = buffer->category == SIM_CATEGORY_PARAMETER_SHARD ||
+                          buffer->category == SIM_CATEGORY_SHARDED_GRADIENT ||
+                          buffer->category == SIM_CATEGORY_OPTIMIZER_STATE;
+        ck_assert_int_eq(buffer->is_host, is_on_host);
+    }
+    sim_job_free(job);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("known_counts");
@@ -210,6 +246,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tests, volumes_of_llama_8b_are_exact, 0, G_N_ELEMENTS(VOLUMES));
     tcase_add_test(tests, optimizer_states_are_of_true_rows);
     tcase_add_test(tests, a_rank_without_rows_has_no_moments);
+    tcase_add_test(tests, offload_copies_shards_in_and_gradients_out);
     tcase_add_test(tests, clipping_takes_what_the_foreach_norm_takes);
     suite_add_tcase(suite, tests);
     return suite;
