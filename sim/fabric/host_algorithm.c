@@ -216,7 +216,7 @@ static Course find_course(SimCommOperation operation, SimCommAlgorithm algorithm
     case SIM_COMM_RECURSIVE_DOUBLING:
         return operation == SIM_COMM_ALL_GATHER
                    ? (Course){levels, others}
-                   : (Course){levels - extra + 2 * extra, (levels + extra) * ranks};
+                   : (Course){levels + extra, (levels + extra) * ranks};
     case SIM_COMM_BRUCK:
         return (Course){levels, others};
     case SIM_COMM_NEIGHBOR_EXCHANGE:
