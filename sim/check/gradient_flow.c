@@ -237,7 +237,14 @@ static void reduce(SimGradientFlow *flow, uint32_t index, const SimInstruction *
     double scale = reduction_scale(flow, row, members);
     for (uint32_t i = 0; i < flow->scratch->len; i++) {
         Contribution *c = &g_array_index(flow->scratch, Contribution, i);
-        if (members > 1 && (c->groups & group_bit(row->group)) != 0) {
+        bool is_again = members > 1 && (c->groups & group_bit(row->group)) != 0;
+        if (is_again && row->collective == SIM_COLLECTIVE_ALL_REDUCE) {
+            /* The members hold the same by now: their sum is so many times that. DDP's accumulated
+             * gradients go this way, divided each time. */
+            c->scale *= scale * members;
+            continue;
+        }
+        if (is_again) {
             report(flow, SIM_RULE_REDUCED_EVERYWHERE_ONCE, index, spans[0].buffer, "twice",
                    "row %u reduces the gradient of %s (microbatch %d) over group %s a second time",
                    index + 1, sim_plan_string(flow->plan, c->unit), c->microbatch, group);
@@ -355,17 +362,23 @@ static void judge(SimGradientFlow *flow, uint32_t index, uint32_t buffer)
     }
 }
 
-/* True if a kernel of the backward pass makes a new gradient: it reads no other gradient. */
+/* True if a kernel of the backward pass makes a new gradient: it reads no other gradient, and more
+ * than what it writes (a division in place makes nothing new). */
 static bool is_source(const SimGradientFlow *flow, const SimInstruction *row,
                       const SimByteRange *spans, uint32_t n_reads, uint32_t written)
 {
     if (row->op != SIM_PLAN_KERNEL || row->phase != SIM_PHASE_BACKWARD ||
         sim_plan_buffer(flow->plan, written)->category != SIM_CATEGORY_UNSHARDED_GRADIENT)
         return false;
-    for (uint32_t i = 0; i < n_reads; i++)
-        if (spans[i].buffer != written && flow->held[spans[i].buffer] != 0)
+    bool has_other = n_reads == 0;
+    for (uint32_t i = 0; i < n_reads; i++) {
+        if (spans[i].buffer == written)
+            continue;
+        if (flow->held[spans[i].buffer] != 0)
             return false;
-    return true;
+        has_other = true;
+    }
+    return has_other;
 }
 
 /* A part of BUFFER is written with what RESULT holds; the rest keeps what it had. What has been

@@ -455,6 +455,7 @@ static void convert_post_backward(Converter *c)
             (living->step == context->step && living->microbatch == context->microbatch))
             continue;
         start_kernel(c, "gradient");
+        read_all(c, unit, SIM_CATEGORY_UNSHARDED_PARAMETER);
         touch_both(c, living);
         living->step = context->step;
         living->microbatch = context->microbatch;
