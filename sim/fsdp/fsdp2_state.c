@@ -22,6 +22,7 @@ void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnitList *units, uint32
     *state = (SimFsdp2State){
         .unit = unit,
         .index = index,
+        .strings = sim_plan_strings(plan),
         .parameters = g_new(SimFsdp2Parameter, unit->parameters->len + 1),
         .reshard_after_forward = settle_reshard(units, index),
         .all_gather_output = SIM_PLAN_NONE,
@@ -40,12 +41,8 @@ void sim_fsdp2_state_init(SimFsdp2State *state, const SimUnitList *units, uint32
         state->parameters[i] = (SimFsdp2Parameter){SIM_PLAN_NONE, SIM_PLAN_NONE, SIM_PLAN_NONE,
                                                    SIM_PLAN_NONE, SIM_PLAN_NONE, 0,
                                                    SIM_PLAN_NONE};
-    SimStrings *strings = sim_plan_strings(plan);
-    const char *name = sim_plan_string(plan, unit->name);
-    for (int kind = 0; kind < SIM_FSDP2_KINDS; kind++) {
-        state->stems[kind] = sim_strings_internf(strings, "%s:%s", PREFIXES[kind], name);
+    for (int kind = 0; kind < SIM_FSDP2_KINDS; kind++)
         state->serials[kind] = -1;
-    }
 }
 
 void sim_fsdp2_state_done(SimFsdp2State *state)
@@ -56,7 +53,10 @@ void sim_fsdp2_state_done(SimFsdp2State *state)
 
 SimName sim_fsdp2_state_name(SimFsdp2State *state, SimFsdp2Kind kind, SimStringId tail)
 {
-    state->serials[kind]++;
+    if (++state->serials[kind] == 0)
+        state->stems[kind] =
+            sim_strings_internf(state->strings, "%s:%s", PREFIXES[kind],
+                                sim_strings_get(state->strings, state->unit->name));
     return sim_fsdp2_state_same_name(state, kind, tail);
 }
 

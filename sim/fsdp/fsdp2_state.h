@@ -65,8 +65,9 @@ typedef struct SimFsdp2Parameter {
 typedef struct SimFsdp2State {
     const SimUnit *unit;
     uint32_t index;
-    SimFsdp2Parameter *parameters; /* as unit->parameters */
-    SimStringId stems[SIM_FSDP2_KINDS];
+    SimFsdp2Parameter *parameters;      /* as unit->parameters */
+    SimStrings *strings;                /* the plan's, borrowed */
+    SimStringId stems[SIM_FSDP2_KINDS]; /* made with a kind's first name */
     int32_t serials[SIM_FSDP2_KINDS];
     SimShardedState sharded_state;
     SimTrainingState training_state;

@@ -11,10 +11,20 @@ uint64_t sim_shape_elements(const SimShape *shape)
     return elements;
 }
 
+/* Written from its end; a step has some thousand of them, so without printf. */
 char *sim_shape_print(const SimShape *shape)
 {
-    GString *text = g_string_new(NULL);
-    for (uint32_t i = 0; i < shape->n_dims; i++)
-        g_string_append_printf(text, "%s%" G_GUINT64_FORMAT, i > 0 ? "x" : "", shape->dims[i]);
-    return g_string_free(text, FALSE);
+    char text[SIM_SHAPE_MAX_DIMS * 21 + 1]; /* 20 digits and an x each */
+    char *first = text + sizeof text - 1;
+    *first = '\0';
+    for (uint32_t i = shape->n_dims; i-- > 0;) {
+        uint64_t rest = shape->dims[i];
+        do {
+            *--first = (char)('0' + rest % 10);
+            rest /= 10;
+        } while (rest > 0);
+        if (i > 0)
+            *--first = 'x';
+    }
+    return g_strdup(first);
 }
