@@ -33,10 +33,10 @@ static uint64_t count_cast_bytes(const SimFsdp2Context *context, const SimFsdp2S
     return bytes;
 }
 
-static void add_sources(SimFsdp2Context *context, const SimFsdp2State *state, bool is_cast_wanted)
+static void add_cast_sources(SimFsdp2Context *context, const SimFsdp2State *state)
 {
     for (uint32_t i = 0; i < state->unit->parameters->len; i++)
-        if (is_cast(context, state, i) == is_cast_wanted)
+        if (is_cast(context, state, i))
             sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(get_source(state, i)));
 }
 
@@ -61,9 +61,30 @@ static uint32_t cast_sources(SimFsdp2Context *context, SimFsdp2State *state, uin
     SimInstruction *kernel =
         sim_plan_kernel(context->plan, stream, context->words.cast, context->words.cast, dtype);
     kernel->hbm_bytes = bytes + count_cast_bytes(context, state);
-    add_sources(context, state, true);
+    add_cast_sources(context, state);
     sim_plan_add_write(context->plan, SIM_TOUCH_WHOLE(cast));
     return cast;
+}
+
+/* What the copy into the slot reads, in the order of the slot: T as a whole, or where only some
+ * parameters are cast, its parts between the shards of the others. */
+static void add_copy_in_operands(SimFsdp2Context *context, const SimFsdp2State *state,
+                                 uint32_t cast, uint32_t ranks)
+{
+    uint64_t offset = 0;
+    if (cast != SIM_PLAN_NONE && state->unit->gather_dtype != SIM_DTYPE_U8) {
+        sim_plan_add_read(context->plan, SIM_TOUCH_WHOLE(cast));
+        return;
+    }
+    for (uint32_t i = 0; i < state->unit->parameters->len; i++) {
+        SimTouch touch = SIM_TOUCH_WHOLE(get_source(state, i));
+        if (cast != SIM_PLAN_NONE && is_cast(context, state, i)) {
+            uint64_t bytes = sim_unit_list_gathered_bytes(get_parameter(state, i)) / ranks;
+            touch = (SimTouch){.buffer = cast, .offset = offset, .bytes = bytes};
+            offset += bytes;
+        }
+        sim_plan_add_read(context->plan, touch);
+    }
 }
 
 /* One rank has everything: U is copied from P when waited for, and no stream changes. */
@@ -111,9 +132,7 @@ static void start_all_gather(SimFsdp2Context *context, SimFsdp2State *state)
     for (uint32_t i = 0; is_offloaded && i < state->unit->parameters->len; i++)
         sim_plan_add_read(plan, SIM_TOUCH_WHOLE(loaded[i]));
     if (!is_offloaded)
-        add_sources(context, state, false);
-    if (cast != SIM_PLAN_NONE)
-        sim_plan_add_read(plan, SIM_TOUCH_WHOLE(cast));
+        add_copy_in_operands(context, state, cast, ranks);
     sim_plan_add_write(plan, slot);
 
     sim_plan_wait_stream(plan, stream, copy_stream);
