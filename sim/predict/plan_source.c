@@ -9,6 +9,8 @@
 #include "job/job_freeze.h"
 #include "model/hf_model.h"
 #include "predict/json_writer.h"
+#include "predict/memory_settings.h"
+#include "predict/steady_steps.h"
 
 static const char *const run_settings[] = {"cluster", "allocator", "hbm", NULL};
 static const char *const free_settings[] = {"fold", "jobs", "ranks", NULL};
@@ -36,6 +38,7 @@ static SimModelOptions read_model_options(const SimSettings *settings)
         .code = settings->code == SIM_CODE_TORCHTITAN ? SIM_MODEL_CODE_TORCHTITAN
                                                       : SIM_MODEL_CODE_TRANSFORMERS,
         .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
+        .is_norm_wide = settings->norm == SIM_NORM_COMPOSITE_FP32,
         .attention = attentions[settings->attention],
         .experts = settings->experts == SIM_SETTING_LOOP ? SIM_EXPERTS_LOOP : SIM_EXPERTS_GROUPED,
         .is_rope_real = settings->code == SIM_CODE_TORCHTITAN && settings->rope == SIM_ROPE_REAL,
@@ -176,10 +179,26 @@ static bool adopt_job_file(SimSettings *settings, GError **error)
     return true;
 }
 
+/* --norm composite-fp32: a param_dtype_override_fn keeps the norms' weights as stored. */
+static void keep_norms(SimJob *job, const SimModel *model)
+{
+    if (job->uncast_parameters == NULL)
+        job->uncast_parameters = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    for (uint32_t i = 0; i < model->parameters->len; i++) {
+        const SimParameter *parameter = sim_model_parameter(model, i);
+        const char *path = sim_model_module(model, parameter->module)->path;
+        if (g_str_has_suffix(path, "norm"))
+            g_array_append_val(job->uncast_parameters, i);
+    }
+}
+
 static SimJob *make_job(const SimSettings *settings, SimModel *model, GError **error)
 {
-    return settings->job != NULL ? sim_job_file_load(settings->job, settings, model, error)
-                                 : sim_job_build(settings, model, error);
+    SimJob *job = settings->job != NULL ? sim_job_file_load(settings->job, settings, model, error)
+                                        : sim_job_build(settings, model, error);
+    if (job != NULL && settings->norm == SIM_NORM_COMPOSITE_FP32)
+        keep_norms(job, model);
+    return job;
 }
 
 static uint64_t count_forwards(const SimJob *job)
@@ -188,6 +207,24 @@ static uint64_t count_forwards(const SimJob *job)
     for (guint i = 0; i < job->actions->len; i++)
         forwards += g_array_index(job->actions, SimJobAction, i).kind == SIM_ACTION_FORWARD;
     return forwards;
+}
+
+/* With --steps auto the most that it may take, then as many as it does. */
+static SimPlan *build_steps(const SimSettings *settings, const SimCluster *cluster,
+                            const SimModel *model, SimJob *job, const SimAutogradOptions *options,
+                            GError **error)
+{
+    SimAllocatorConfig allocator;
+    uint64_t hbm_bytes = 0;
+    g_autoptr(SimPlan) plan = sim_plan_builder_build(job, model, options, error);
+    if (plan == NULL || settings->steps > 0) {
+        return g_steal_pointer(&plan);
+    }
+    if (!sim_memory_settings_read(plan, cluster, settings, &allocator, &hbm_bytes, error)) {
+        return NULL;
+    }
+    job->steps = sim_steady_steps_count(plan, &allocator, hbm_bytes);
+    return sim_plan_builder_build(job, model, options, error);
 }
 
 SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const char *model_file,
@@ -213,7 +250,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
                                   .residual_dtype = compute_dtype(job),
                                   .sm_count = cluster->gpu->sms,
                                   .compute_capability = cluster->gpu->compute_capability};
-    g_autoptr(SimPlan) plan = sim_plan_builder_build(job, model, &options, error);
+    g_autoptr(SimPlan) plan = build_steps(settings, cluster, model, job, &options, error);
     if (plan == NULL) {
         return NULL;
     }
