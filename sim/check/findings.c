@@ -64,6 +64,12 @@ void sim_findings_add(SimFindings *findings, SimFinding finding, const char *key
     g_hash_table_insert(findings->keys, g_strdup(key), GUINT_TO_POINTER(findings->kept->len));
 }
 
+void sim_findings_remove(SimFindings *findings, size_t index)
+{
+    findings->by_rule[sim_findings_get(findings, index)->rule]--;
+    g_array_remove_index(findings->kept, (guint)index);
+}
+
 size_t sim_findings_count(const SimFindings *findings)
 {
     return findings->kept->len;

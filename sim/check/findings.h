@@ -57,6 +57,9 @@ void sim_findings_clear(SimFinding *finding);
 /* Takes FINDING's texts. If one with the same KEY is there, only its count grows. */
 void sim_findings_add(SimFindings *findings, SimFinding finding, const char *key);
 
+/* Takes a kept one out. Nothing may be added after. */
+void sim_findings_remove(SimFindings *findings, size_t index);
+
 /* Of those kept, in order of discovery. */
 size_t sim_findings_count(const SimFindings *findings);
 SimFinding *sim_findings_get(const SimFindings *findings, size_t index);

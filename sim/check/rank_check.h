@@ -4,7 +4,8 @@
  * clocks, histories, pool debts, freshness, gradient flow and bounds.
  *
  * What other ranks do adds order between rows of this one only where two collectives are ordered
- * elsewhere and not here; that order is not used: a pair that only it would order is reported.
+ * elsewhere and not here. That order is asked for at the end, of the pairs found here
+ * (cross_rank_order.h).
  *
  * Cost: O(rows * streams) at worst, O(rows) where waits are few. Memory: O(buffers * streams).
  */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "check/cross_rank_order.h"
 #include "check/hang.h"
 #include "check/matching.h"
 
@@ -267,7 +268,10 @@ static void judge_together(SimVerifier *verifier)
     verdict->proof.ranks = verifier->ranks;
     verdict->proof.classes = ranks->n_classes;
     verdict->proof.matched = sim_matching_check(&setup, verdict->findings);
-    sim_hang_check(&setup, verdict->findings);
+    bool is_through = sim_hang_check(&setup, verdict->findings);
+    /* Last: it takes findings out. */
+    if (is_through && sim_findings_of_rule(verdict->findings, SIM_RULE_SAME_SEQUENCE) == 0)
+        sim_cross_rank_order_filter(&setup, verdict->findings);
 }
 
 SimVerdict *sim_verifier_finish(SimVerifier *verifier, GError **error)

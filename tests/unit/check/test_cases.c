@@ -584,6 +584,36 @@ START_TEST(a_ring_without_fsdp_is_held_to_the_same_order)
 }
 END_TEST
 
+/* Two collectives on two streams: COUPLED ranks run both on one. */
+static SimPlan *write_detour(bool is_coupled, bool has_data)
+{
+    SimPlan *plan = write_plan(2, NULL);
+    ck_assert(sim_plan_add_group(plan, "first", "0-1", NULL));
+    ck_assert(sim_plan_add_group(plan, "second", "0-1", NULL));
+    uint32_t x = has_data ? write_alloc(plan, "a", "x", 64, SIM_CATEGORY_NONE) : NOBODY;
+    if (has_data)
+        write_kernel(plan, "a", "fill", NOBODY, x);
+    write_collective(plan, "a", AR, "first", 64, NOBODY, NOBODY);
+    write_collective(plan, is_coupled ? "a" : "b", AR, "second", 64, NOBODY, NOBODY);
+    if (has_data)
+        write_kernel(plan, "b", "read", x, NOBODY);
+    return plan;
+}
+
+/* Rank 0 fills on one stream and reads on another, with a collective on each in between. Rank 1
+ * takes part in the second only when it is through with the first, for which it needs rank 0's
+ * fill: that orders the two. Where rank 1 runs them apart, nothing does. */
+START_TEST(a_path_through_another_rank_orders_too)
+{
+    SimPlan *coupled[] = {write_detour(false, true), write_detour(true, false)};
+    g_autoptr(SimVerdict) safe = check_ranks(coupled, 2);
+    expect_safe(safe);
+    SimPlan *apart[] = {write_detour(false, true), write_detour(false, false)};
+    g_autoptr(SimVerdict) verdict = check_ranks(apart, 2);
+    expect(verdict, SIM_RULE_RACE, "reads x while row");
+}
+END_TEST
+
 /* --- lives --------------------------------------------------------------------------------------
  */
 
@@ -711,6 +741,7 @@ int main(void)
     tcase_add_test(all, reduce_inputs_that_pile_up_are_told);
     tcase_add_test(all, parts_tile_the_whole);
     tcase_add_test(all, a_ring_without_fsdp_is_held_to_the_same_order);
+    tcase_add_test(all, a_path_through_another_rank_orders_too);
     tcase_add_test(all, lives_are_followed_in_host_order);
     tcase_add_test(all, a_step_that_ends_with_more_than_the_step_before_leaks);
     tcase_add_test(all, plans_that_do_not_belong_together_are_refused);
