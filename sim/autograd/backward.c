@@ -175,8 +175,12 @@ static void validate_results(Running *running)
     for (uint32_t i = 0; i < node->n_edges; i++) {
         if (running->results[i] == NULL)
             continue;
-        if (!is_same_shape(&running->results[i]->layout.shape, &node->layouts[i].shape))
+        uint32_t n_dims = running->results[i]->layout.shape.n_dims;
+        if (!is_same_shape(&running->results[i]->layout.shape, &node->layouts[i].shape)) {
             replace_result(running, i, SIM_OPERATOR_SUM);
+            /* at::sum_to sums with kept dimensions and drops leading ones by a view */
+            running->results[i]->is_view |= n_dims > node->layouts[i].shape.n_dims;
+        }
         SimDtype dtype = valid_dtype(running, i);
         if (running->results[i]->layout.dtype != dtype) {
             node->layouts[i].dtype = dtype;

@@ -420,6 +420,17 @@ static void shard_columns(SimJob *job, SimModel *model)
     }
 }
 
+static void run_two_forwards_one_backward(SimJob *job, SimModel *model)
+{
+    (void)model;
+    SimJobAction sum = {.kind = SIM_ACTION_BACKWARD, .summed = 2};
+    g_array_set_size(job->actions, 1); /* zero_grad */
+    add(job, SIM_ACTION_FORWARD, 0);
+    add(job, SIM_ACTION_FORWARD, 1);
+    g_array_append_val(job->actions, sum);
+    add(job, SIM_ACTION_OPTIMIZER, 0);
+}
+
 static void keep_norms_in_f32(SimJob *job, SimModel *model)
 {
     for (uint32_t i = 0; i < model->parameters->len; i++)
@@ -428,12 +439,15 @@ static void keep_norms_in_f32(SimJob *job, SimModel *model)
 }
 
 /* Not here:
- *   two-groups-per-block-w4, all-reduce-hook-w2, manual-finalize-w2: a parameter's own mesh, hooks
- * that are the user's code and manual finalisation are not part of a job; chunked-head-w2: the
- * script cuts the graph itself; two-forward-one-backward-w2: CPU kernels make the sum of a norm's
- * two gradients a new tensor, so it is born later than on a GPU; all else is as recorded;
- *   ac-fsdp-outside-reentrant-w2: checkpoints are not reentrant here;
- *   cpu-offload-w2: on CPU there are no copies, so its buffers are not those of a GPU. */
+ *
+ * two-groups-per-block-w4, all-reduce-hook-w2, manual-finalize-w2: a parameter's own mesh, hooks
+ * that are the user's code and manual finalisation are not part of a job;
+ *
+ * chunked-head-w2: the script cuts the graph itself;
+ *
+ * ac-fsdp-outside-reentrant-w2: checkpoints are not reentrant here;
+ *
+ * cpu-offload-w2: on CPU there are no copies, so its buffers are not those of a GPU. */
 static const Setting SETTINGS[] = {
     SETTING("base-w2", 2, BASE, &UNSET, MIXED),
     SETTING("base-w3", 3, BASE, &UNSET, MIXED),
@@ -516,6 +530,8 @@ static const Setting SETTINGS[] = {
     SETTING("ac-fsdp-inside-raf-false-w2", 2, BASE, &KEPT, MIXED, .change = checkpoint_outside),
     SETTING("ac-nested-units-inside-w2", 2, NESTED, &UNSET, MIXED, .change = checkpoint_inside),
     SETTING("shard1-w2", 2, BASE, &UNSET, MIXED, .change = shard_columns, .sums_memory = true),
+    SETTING("two-forward-one-backward-w2", 2, BASE, &UNSET, MIXED,
+            .change = run_two_forwards_one_backward),
     SETTING("frozen-block1-w2", 2, BASE, &UNSET, MIXED, .change = freeze_block_1),
     SETTING("frozen-embedding-block0-w2", 2, TITAN, &UNSET, MIXED,
             .change = freeze_embedding_and_block_0),
