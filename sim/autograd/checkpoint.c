@@ -45,7 +45,16 @@ bool sim_checkpoint_chooses(SimCheckpoint *checkpoint, SimOperator operator_)
         return false;
     if (is_matrix_product(operator_))
         return checkpoint->n_products++ % 2 == 0;
-    return operator_ == SIM_OPERATOR_ATTENTION;
+    switch (operator_) {
+    case SIM_OPERATOR_ATTENTION:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION_DROPOUT:
+    case SIM_OPERATOR_EFFICIENT_ATTENTION_BIAS_DROPOUT:
+        return true;
+    default:
+        return false;
+    }
 }
 
 void sim_checkpoint_cache(SimCheckpoint *checkpoint, SimTensorPool *pool, uint32_t n_results,

@@ -46,6 +46,12 @@ static void set_figures(SimModel *model, const SimModelConfig *config)
     };
 }
 
+/* Gemma 2 (soft caps) and MPT (ALiBi) have no SDPA in transformers. */
+static bool is_always_eager(SimArchitecture architecture)
+{
+    return architecture == SIM_ARCHITECTURE_GEMMA2 || architecture == SIM_ARCHITECTURE_MPT;
+}
+
 static SimModel *build(const SimModelConfig *config, const SimModelOptions *options)
 {
     if (options->code == SIM_MODEL_CODE_TORCHTITAN)
@@ -81,7 +87,10 @@ SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions
     if (options->dropout >= 0)
         effective.attention_dropout = effective.embedding_dropout = effective.residual_dropout =
             options->dropout;
-    SimModel *model = build(&effective, options);
+    SimModelOptions adjusted = *options;
+    if (is_always_eager(config->architecture))
+        adjusted.attention = SIM_ATTENTION_EAGER;
+    SimModel *model = build(&effective, &adjusted);
     set_figures(model, config);
     return model;
 }

@@ -14,7 +14,8 @@ typedef enum SimModelCode {
 } SimModelCode;
 
 /* Which kernel attention runs on. Where a mask forbids flash and cuDNN, SDPA falls back to
- * efficient. cuDNN keeps what flash keeps; its own workspace is not known. */
+ * efficient. cuDNN keeps what flash keeps; its own workspace is not known. Gemma 2 and MPT, for
+ * which transformers refuses SDPA, are always eager. */
 typedef enum SimAttentionKind {
     SIM_ATTENTION_FLASH,
     SIM_ATTENTION_CUDNN,
