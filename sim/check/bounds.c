@@ -4,11 +4,15 @@
 #include "base/json.h"
 
 #define NO_ROW UINT32_MAX
+/* The one that is reduced and the one before. */
+#define KEPT_BOUND 2
 
 typedef struct Life {
     uint32_t born;     /* row; NO_ROW = not alive */
     uint32_t gathered; /* row of the all-gather that filled it, or NO_ROW */
     bool is_used;      /* read by something other than a collective since */
+    bool is_reduced;   /* went through an all-reduce */
+    bool is_kept;      /* its value was cast since: it lives only for the all-reduce */
 } Life;
 
 /* Gathers issued and not yet used, in order of issue. */
@@ -34,6 +38,7 @@ struct SimBounds {
     bool has_backward;   /* of this step, since the last end of backward */
     GArray *pending;     /* of Pending */
     GHashTable *gathers; /* unit -> count in this phase and microbatch; look-up only */
+    uint32_t n_kept;     /* lives that are */
     uint32_t reduce_row; /* a reduction in backward with no gather pending; NO_ROW */
     uint32_t reduce_group;
 };
@@ -211,10 +216,23 @@ static void finish_step(SimBounds *bounds, uint32_t index)
     }
 }
 
+/* Gradients that wait, unsharded, for a later microbatch's reduction. */
+static void finish_microbatch(SimBounds *bounds, uint32_t index)
+{
+    uint64_t bytes = bounds->live_bytes[SIM_CATEGORY_UNSHARDED_GRADIENT];
+    if (bytes > 0)
+        report(bounds, SIM_RULE_UNSYNCED_CHARGED, index, SIM_PLAN_NONE, "microbatch",
+               "%" G_GUINT64_FORMAT " bytes of unsharded gradients are kept for the next "
+               "microbatch at row %u",
+               bytes, index + 1);
+}
+
 static void change_phase(SimBounds *bounds, uint32_t index, SimPhase phase)
 {
     if (phase == SIM_PHASE_BACKWARD && bounds->phase == SIM_PHASE_FORWARD)
         finish_forward(bounds, index);
+    if (phase == SIM_PHASE_FORWARD && bounds->phase == SIM_PHASE_BACKWARD && bounds->has_backward)
+        finish_microbatch(bounds, index);
     bool is_after = phase == SIM_PHASE_CLIP || phase == SIM_PHASE_OPTIMIZER ||
                     phase == SIM_PHASE_ZERO_GRAD || phase == SIM_PHASE_EVALUATION;
     if (bounds->has_backward && is_after)
@@ -306,6 +324,8 @@ void sim_bounds_free_buffer(SimBounds *bounds, uint32_t index, uint32_t buffer)
             break;
         }
     }
+    if (life->is_kept)
+        bounds->n_kept--;
     if (life->gathered != NO_ROW && !life->is_used &&
         b->category == SIM_CATEGORY_ALL_GATHER_OUTPUT) {
         g_autofree char *name = sim_rank_view_buffer_name(bounds->view, buffer);
@@ -412,6 +432,26 @@ static void use_gather(SimBounds *bounds, uint32_t index, uint32_t buffer)
     }
 }
 
+/* A kernel that makes a sharded gradient of an all-reduced buffer has all that is in it; what holds
+ * the buffer on is the all-reduce. */
+static void keep_reduced(SimBounds *bounds, uint32_t index, const SimByteRange *spans,
+                         uint32_t n_reads, uint32_t n_writes)
+{
+    if (n_writes == 0 || sim_plan_buffer(bounds->plan, spans[n_reads].buffer)->category !=
+                             SIM_CATEGORY_SHARDED_GRADIENT)
+        return;
+    for (uint32_t i = 0; i < n_reads; i++) {
+        Life *life = &bounds->lives[spans[i].buffer];
+        if (!life->is_reduced || life->is_kept)
+            continue;
+        life->is_kept = true;
+        if (++bounds->n_kept > KEPT_BOUND)
+            report(bounds, SIM_RULE_ALL_REDUCE_BOUND, index, spans[i].buffer, "kept",
+                   "%u buffers are kept for all-reduces at row %u; expected at most %u",
+                   bounds->n_kept, index + 1, KEPT_BOUND);
+    }
+}
+
 void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimByteRange *spans, uint32_t n_reads,
                     uint32_t n_writes)
 {
@@ -419,8 +459,11 @@ void sim_bounds_run(SimBounds *bounds, uint32_t index, const SimByteRange *spans
     if (row->op != SIM_PLAN_COLLECTIVE) {
         for (uint32_t i = 0; i < n_reads; i++)
             use_gather(bounds, index, spans[i].buffer);
+        keep_reduced(bounds, index, spans, n_reads, n_writes);
         return;
     }
+    for (uint32_t i = 0; i < n_reads && row->collective == SIM_COLLECTIVE_ALL_REDUCE; i++)
+        bounds->lives[spans[i].buffer].is_reduced = true;
     check_parts(bounds, index, row, spans, n_reads, n_writes);
     check_dtype(bounds, index, row, spans, n_reads + n_writes);
     if (row->collective == SIM_COLLECTIVE_ALL_GATHER) {

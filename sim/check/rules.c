@@ -105,7 +105,8 @@ static const SimRule rules[SIM_RULE_END] = {
     [SIM_RULE_UNSYNCED_CHARGED] = {"fsdp-24", "unsynchronised gradients", SIM_SEVERITY_SLOW,
                                    "accumulation without synchronisation keeps gradients at full "
                                    "size",
-                                   "verl-project/verl#7458, meta-pytorch/tnt#1057", NULL},
+                                   "verl-project/verl#7458, meta-pytorch/tnt#1057",
+                                   "live gradients at the end of a microbatch"},
     [SIM_RULE_SAME_SEQUENCE] = {"fsdp-25", "same sequence on all ranks", SIM_SEVERITY_HANGS,
                                 "the members of a communicator issue the same collectives in the "
                                 "same order",

@@ -119,6 +119,44 @@ START_TEST(what_was_looked_at_is_counted)
 }
 END_TEST
 
+typedef struct Remark {
+    const char *recording;
+    SimRuleId rule;
+    bool is_made;
+} Remark;
+
+/* What costs time or memory by the setting's own choice is remarked and breaks nothing. */
+static const Remark remarks[] = {
+    /* The cast gradient has all of the reduced buffer, which is kept to the end: one a unit. */
+    {"fsdp2/hsdp-bf16-reduce-2x2", SIM_RULE_ALL_REDUCE_BOUND, true},
+    {"fsdp2/hsdp-2x2", SIM_RULE_ALL_REDUCE_BOUND, false},
+    {"fsdp2/accum2-nosync-w2", SIM_RULE_UNSYNCED_CHARGED, true},
+    {"fsdp2/accum2-w2", SIM_RULE_UNSYNCED_CHARGED, false},
+    /* The prefetch of a frozen block in backward is for nothing. */
+    {"fsdp2/frozen-embedding-block0-w2", SIM_RULE_NO_REDUNDANT_GATHER, true},
+    {"fsdp2/base-w2", SIM_RULE_NO_REDUNDANT_GATHER, false},
+    /* A replicate group of one rank. */
+    {"fsdp2/hsdp-1x2-w2", SIM_RULE_NO_NEEDLESS_REDUCE, true},
+    {"fsdp2/hsdp-2x2", SIM_RULE_NO_NEEDLESS_REDUCE, false},
+    {"fsdp2/prefetch-fwd2-w2", SIM_RULE_GATHER_BOUND, true},
+    {"fsdp2/base-w2", SIM_RULE_GATHER_BOUND, false},
+    /* Without backward prefetch the next gather queues behind the reduction. */
+    {"fsdp1/fsdp1-backward-none-w2", SIM_RULE_GATHER_BEFORE_REDUCE, true},
+    {"fsdp1/fsdp1-full-shard-w2", SIM_RULE_GATHER_BEFORE_REDUCE, false},
+};
+
+START_TEST(what_a_setting_costs_is_remarked)
+{
+    const Remark *remark = &remarks[_i];
+    g_autofree char *file = g_strdup_printf(FOLDER "%s.csv.gz", remark->recording);
+    g_autoptr(SimPlan) plan = NULL;
+    g_autoptr(SimVerdict) verdict = check_recording(file, &plan);
+    ck_assert_msg((sim_findings_of_rule(verdict->findings, remark->rule) > 0) == remark->is_made,
+                  "%s, %s", remark->recording, sim_rules_get(remark->rule)->id);
+    ck_assert(sim_verdict_is_safe(verdict));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("check_recordings");
@@ -126,6 +164,8 @@ int main(void)
     tcase_add_test(recordings, every_recording_of_fully_shard_is_safe);
     tcase_add_test(recordings, every_recording_of_fsdp1_is_safe);
     tcase_add_test(recordings, what_was_looked_at_is_counted);
+    tcase_add_loop_test(recordings, what_a_setting_costs_is_remarked, 0,
+                        (int)G_N_ELEMENTS(remarks));
     suite_add_tcase(suite, recordings);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 
+#include "check/counterexample.h"
 #include "check/verifier.h"
 #include "support/plan_writer.h"
 
@@ -584,6 +585,30 @@ START_TEST(a_ring_without_fsdp_is_held_to_the_same_order)
 }
 END_TEST
 
+/* The race of the ring, played: of the rows between the two only those that the later one waits
+ * for, here none, and the later one runs while the earlier is still at it. */
+START_TEST(a_counter_example_is_the_shortest_interleaving)
+{
+    g_autoptr(SimPlan) bad = write_ring(false);
+    g_autoptr(SimVerdict) verdict = check_plan(bad);
+    const SimFinding *race = expect(verdict, SIM_RULE_RACE, "writes slot0");
+    g_autoptr(SimCounterexample) counterexample = sim_counterexample_new(bad, race);
+    ck_assert_ptr_nonnull(counterexample);
+    g_autofree char *text = sim_counterexample_print(counterexample);
+    g_auto(GStrv) lines = g_strsplit(g_strchomp(text), "\n", -1);
+    ck_assert_uint_le(g_strv_length(lines), 10);
+    ck_assert_ptr_nonnull(strstr(lines[1], "add on compute takes its time"));
+    ck_assert_ptr_nonnull(strstr(lines[g_strv_length(lines) - 2], "too early"));
+    ck_assert(
+        g_str_has_prefix(lines[g_strv_length(lines) - 1], "Repair: record an event on compute"));
+    /* Nothing to play in a finding about sizes. */
+    SimPlan *plans[] = {write_reduction(128), write_reduction(96)};
+    g_autoptr(SimVerdict) sizes = check_ranks(plans, 2);
+    const SimFinding *mismatch = expect(sizes, SIM_RULE_SAME_SIZES, "");
+    ck_assert_ptr_null(sim_counterexample_new(bad, mismatch));
+}
+END_TEST
+
 /* Two collectives on two streams: COUPLED ranks run both on one. */
 static SimPlan *write_detour(bool is_coupled, bool has_data)
 {
@@ -741,6 +766,7 @@ int main(void)
     tcase_add_test(all, reduce_inputs_that_pile_up_are_told);
     tcase_add_test(all, parts_tile_the_whole);
     tcase_add_test(all, a_ring_without_fsdp_is_held_to_the_same_order);
+    tcase_add_test(all, a_counter_example_is_the_shortest_interleaving);
     tcase_add_test(all, a_path_through_another_rank_orders_too);
     tcase_add_test(all, lives_are_followed_in_host_order);
     tcase_add_test(all, a_step_that_ends_with_more_than_the_step_before_leaks);
