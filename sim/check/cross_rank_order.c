@@ -6,7 +6,7 @@
 
 typedef struct Search {
     const SimRankSetup *setup;
-    uint32_t class, lane, row; /* the earlier row */
+    uint32_t rank_class, lane, row; /* the earlier row */
     GPtrArray *marks; /* by group: GByteArray, one a collective: 1 = begins after the earlier row */
     uint32_t bound;   /* of the lane that is asked for: rows beyond come after the earlier one */
     bool has_changed;
@@ -35,12 +35,12 @@ static void lower(uint32_t *bounds, uint32_t n_lanes, const SimSyncStep *step)
 }
 
 /* What of CLASS comes after the earlier row, as far as the marks say: rows beyond BOUNDS[lane]. */
-static void sweep(Search *search, uint32_t class, uint32_t *bounds, bool *is_after)
+static void sweep(Search *search, uint32_t rank_class, uint32_t *bounds, bool *is_after)
 {
-    const SimSyncProgram *program = sim_matching_program(search->setup, class);
+    const SimSyncProgram *program = sim_matching_program(search->setup, rank_class);
     for (uint32_t lane = 0; lane < program->n_lanes; lane++)
         bounds[lane] = NEVER;
-    if (class == search->class)
+    if (rank_class == search->rank_class)
         bounds[search->lane] = search->row;
     for (guint i = 0; i < program->steps->len; i++) {
         const SimSyncStep *step = sim_sync_program_step(program, i);
@@ -73,12 +73,13 @@ static GPtrArray *new_marks(const SimRankSetup *setup)
     return marks;
 }
 
-bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t class, uint32_t earlier_lane,
-                                uint32_t earlier, uint32_t later_lane, uint32_t later)
+bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t rank_class,
+                                uint32_t earlier_lane, uint32_t earlier, uint32_t later_lane,
+                                uint32_t later)
 {
     g_autoptr(GPtrArray) marks = new_marks(setup);
     Search search = {.setup = setup,
-                     .class = class,
+                     .rank_class = rank_class,
                      .lane = earlier_lane,
                      .row = earlier,
                      .marks = marks,
@@ -90,7 +91,7 @@ bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t class, uint3
             g_autofree uint32_t *bounds = g_new(uint32_t, program->n_lanes);
             g_autofree bool *is_after = g_new0(bool, MAX(program->n_events, 1));
             sweep(&search, c, bounds, is_after);
-            if (c == class)
+            if (c == rank_class)
                 search.bound = bounds[later_lane];
         }
     } while (search.has_changed && search.bound >= later);
@@ -98,9 +99,9 @@ bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t class, uint3
 }
 
 /* The lane of that name; NEVER if there is none. */
-static uint32_t find_lane(const SimRankSetup *setup, uint32_t class, const char *name)
+static uint32_t find_lane(const SimRankSetup *setup, uint32_t rank_class, const char *name)
 {
-    const SimSyncProgram *program = sim_matching_program(setup, class);
+    const SimSyncProgram *program = sim_matching_program(setup, rank_class);
     for (uint32_t lane = 0; lane < program->n_lanes; lane++)
         if (g_str_equal(sim_strings_get(setup->strings, program->lanes[lane]), name))
             return lane;
@@ -111,21 +112,21 @@ static bool is_ordered(const SimRankSetup *setup, const SimFinding *finding)
 {
     if (finding->first_stream == NULL || finding->n_places < 2)
         return false;
-    uint32_t class = setup->ranks->class_of[finding->places[0].rank];
-    uint32_t first = find_lane(setup, class, finding->first_stream);
-    uint32_t second = find_lane(setup, class, finding->second_stream);
+    uint32_t rank_class = setup->ranks->class_of[finding->places[0].rank];
+    uint32_t first = find_lane(setup, rank_class, finding->first_stream);
+    uint32_t second = find_lane(setup, rank_class, finding->second_stream);
     return first != NEVER && second != NEVER &&
-           sim_cross_rank_order_holds(setup, class, first, finding->places[0].row, second,
+           sim_cross_rank_order_holds(setup, rank_class, first, finding->places[0].row, second,
                                       finding->places[1].row);
 }
 
 void sim_cross_rank_order_filter(const SimRankSetup *setup, SimFindings *findings)
 {
     uint64_t rows = 0;
-    for (uint32_t class = 0; class < setup->ranks->n_classes; class ++) {
-        if (setup->ranks->size_of[class] != 1)
+    for (uint32_t rank_class = 0; rank_class < setup->ranks->n_classes; rank_class++) {
+        if (setup->ranks->size_of[rank_class] != 1)
             return;
-        rows += sim_matching_program(setup, class)->steps->len;
+        rows += sim_matching_program(setup, rank_class)->steps->len;
     }
     if (setup->ranks->n_classes < 2 || rows * sim_findings_count(findings) > MOST_ROWS)
         return;

@@ -18,10 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if on CLASS the row EARLIER of lane EARLIER_LANE is over before row LATER of LATER_LANE
+/* True if on RANK_CLASS the row EARLIER of lane EARLIER_LANE is over before row LATER of LATER_LANE
  * starts. */
-bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t class, uint32_t earlier_lane,
-                                uint32_t earlier, uint32_t later_lane, uint32_t later);
+bool sim_cross_rank_order_holds(const SimRankSetup *setup, uint32_t rank_class,
+                                uint32_t earlier_lane, uint32_t earlier, uint32_t later_lane,
+                                uint32_t later);
 
 /* Takes out of FINDINGS the pairs that are ordered so. Nothing is done where a class has several
  * ranks, or where that would be more than 2^30 rows to look at. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/matching.h"
 
-const SimSyncProgram *sim_matching_program(const SimRankSetup *setup, uint32_t class)
+const SimSyncProgram *sim_matching_program(const SimRankSetup *setup, uint32_t rank_class)
 {
-    return g_ptr_array_index(setup->programs, setup->program_of[class]);
+    return g_ptr_array_index(setup->programs, setup->program_of[rank_class]);
 }
 
-char *sim_matching_class_name(const SimRankSetup *setup, uint32_t class)
+char *sim_matching_class_name(const SimRankSetup *setup, uint32_t rank_class)
 {
-    uint32_t n = setup->ranks->size_of[class];
-    uint32_t rank = setup->ranks->rank_of[class];
+    uint32_t n = setup->ranks->size_of[rank_class];
+    uint32_t rank = setup->ranks->rank_of[rank_class];
     return n == 1 ? g_strdup_printf("rank %u", rank)
                   : g_strdup_printf("rank %u (and %u like it)", rank, n - 1);
 }

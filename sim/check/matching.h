@@ -26,10 +26,10 @@ typedef struct SimRankSetup {
     const char *const *groups; /* names */
 } SimRankSetup;
 
-const SimSyncProgram *sim_matching_program(const SimRankSetup *setup, uint32_t class);
+const SimSyncProgram *sim_matching_program(const SimRankSetup *setup, uint32_t rank_class);
 
 /* "rank 3" or "ranks like 0 (8)". Owned by the caller. */
-char *sim_matching_class_name(const SimRankSetup *setup, uint32_t class);
+char *sim_matching_class_name(const SimRankSetup *setup, uint32_t rank_class);
 /* "all_gather of layers.3 (1048576 B bf16, row 12, step 0 forward)". Owned by the caller. */
 char *sim_matching_describe(const SimRankSetup *setup, const SimSyncCollective *collective);
 

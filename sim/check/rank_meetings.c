@@ -34,18 +34,18 @@ static GArray *list_classes(const SimMeetingList *list, const uint32_t *class_of
     GArray *all = g_array_new(FALSE, FALSE, sizeof(uint32_t));
     uint32_t last = NONE;
     for (uint32_t i = 0; i < list->n_ranks; i++) {
-        uint32_t class = class_of[list->ranks[i]];
-        if (class == NONE || class == last)
+        uint32_t rank_class = class_of[list->ranks[i]];
+        if (rank_class == NONE || rank_class == last)
             continue;
-        g_array_append_val(all, class);
-        last = class;
+        g_array_append_val(all, rank_class);
+        last = rank_class;
     }
     g_array_sort(all, compare_words);
     guint kept = 0;
     for (guint i = 0; i < all->len; i++) {
-        uint32_t class = g_array_index(all, uint32_t, i);
-        if (kept == 0 || g_array_index(all, uint32_t, kept - 1) != class)
-            g_array_index(all, uint32_t, kept++) = class;
+        uint32_t rank_class = g_array_index(all, uint32_t, i);
+        if (kept == 0 || g_array_index(all, uint32_t, kept - 1) != rank_class)
+            g_array_index(all, uint32_t, kept++) = rank_class;
     }
     g_array_set_size(all, kept);
     return all;
@@ -121,11 +121,11 @@ SimRankMeetings *sim_rank_meetings_new(const uint32_t *program_of, uint32_t n_ra
     ranks->rank_of = g_new(uint32_t, MAX(now, 1));
     ranks->size_of = g_new0(uint32_t, MAX(now, 1));
     for (uint32_t r = n_ranks; r > 0; r--) {
-        uint32_t class = ranks->class_of[r - 1];
-        if (class == NONE)
+        uint32_t rank_class = ranks->class_of[r - 1];
+        if (rank_class == NONE)
             continue;
-        ranks->rank_of[class] = r - 1;
-        ranks->size_of[class]++;
+        ranks->rank_of[rank_class] = r - 1;
+        ranks->size_of[rank_class]++;
     }
     gsize n = MAX((gsize)now * n_groups, 1);
     ranks->meetings_of = g_new(uint32_t, n);
@@ -148,9 +148,9 @@ void sim_rank_meetings_free(SimRankMeetings *ranks)
     g_free(ranks);
 }
 
-const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t class,
+const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t rank_class,
                                             uint32_t group)
 {
-    uint32_t meeting = ranks->meetings_of[(gsize) class * ranks->n_groups + group];
+    uint32_t meeting = ranks->meetings_of[(gsize)rank_class * ranks->n_groups + group];
     return meeting == NONE ? NULL : g_ptr_array_index(ranks->meetings, meeting);
 }

@@ -48,5 +48,5 @@ SimRankMeetings *sim_rank_meetings_new(const uint32_t *program_of, uint32_t n_ra
 void sim_rank_meetings_free(SimRankMeetings *ranks);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimRankMeetings, sim_rank_meetings_free)
 
-const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t class,
+const SimMeeting *sim_rank_meetings_meeting(const SimRankMeetings *ranks, uint32_t rank_class,
                                             uint32_t group);

@@ -255,8 +255,8 @@ static void judge_together(SimVerifier *verifier)
         sim_rank_meetings_new(verifier->program_of, verifier->ranks, n_groups,
                               (const SimMeetingList *)(void *)lists->data, lists->len);
     g_autofree uint32_t *program_of = g_new(uint32_t, MAX(ranks->n_classes, 1));
-    for (uint32_t class = 0; class < ranks->n_classes; class ++)
-        program_of[class] = verifier->program_of[ranks->rank_of[class]];
+    for (uint32_t rank_class = 0; rank_class < ranks->n_classes; rank_class++)
+        program_of[rank_class] = verifier->program_of[ranks->rank_of[rank_class]];
     g_autofree const char **names = g_new0(const char *, MAX(n_groups, 1));
     for (guint g = 0; g < n_groups; g++)
         names[g] = ((const Group *)g_ptr_array_index(verifier->groups, g))->name;
