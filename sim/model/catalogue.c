@@ -111,11 +111,11 @@ static const SimGradientStep softmax_steps[] = {
     STEP(SOFTMAX_GRAD, 0, 1, (GRAD(0), OUT(0)), (RESULT(0)))};
 static const SimGradientStep sum_dim_steps[] = {STEP(EXPAND_GRAD, 0, 1, (GRAD(0)), (RESULT(0)))};
 static const SimGradientStep topk_steps[] = {STEP(TOPK_GRAD, 0, 1, (GRAD(0), OUT(1)), (RESULT(0)))};
-/* Input 2 is a copy of what input 0 was: -grad * ((self / other) / other), then grad / other. */
+/* self, a copy of what it was, other: -grad * ((self / other) / other), then grad / other. */
 static const SimGradientStep div_in_place_steps[] = {
-    STEP(DIV, 0, 2, (IN(2), IN(1)), (TMP(0))), STEP(DIV, 0, 2, (TMP(0), IN(1)), (TMP(1))),
-    STEP(NEG, 0, 2, (GRAD(0)), (TMP(2))), STEP(MUL, 0, 2, (TMP(2), TMP(1)), (RESULT(1))),
-    STEP(DIV, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+    STEP(DIV, 0, 4, (IN(1), IN(2)), (TMP(0))), STEP(DIV, 0, 4, (TMP(0), IN(2)), (TMP(1))),
+    STEP(NEG, 0, 4, (GRAD(0)), (TMP(2))), STEP(MUL, 0, 4, (TMP(2), TMP(1)), (RESULT(2))),
+    STEP(DIV, 0, 1, (GRAD(0), IN(2)), (RESULT(0)))};
 static const SimGradientStep index_steps[] = {
     STEP(INDEX_GRAD, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
 static const SimGradientStep grouped_mm_steps[] = {
@@ -181,7 +181,7 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
     FORMULA(SAFE_SOFTMAX, softmax_steps, OUT(0), END),
     FORMULA(SUM_DIM, sum_dim_steps, END),
     FORMULA(TOPK, topk_steps, OUT(1), END),
-    FORMULA(DIV_IN_PLACE, div_in_place_steps, IN(1), IN(2), END),
+    FORMULA(DIV_IN_PLACE, div_in_place_steps, IN(2), IN(1), END),
     FORMULA(INDEX, index_steps, IN(1), END),
     FORMULA(GROUPED_MM, grouped_mm_steps, IN(1), IN(2), IN(0), END),
 };

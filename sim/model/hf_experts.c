@@ -14,8 +14,8 @@ static bool is_qwen(const SimModelConfig *config)
 static SimSlot write_normalized(SimProgram *p, SimSlot values)
 {
     SimAttributes kept = {.dim = 1, .length = 1};
-    SimSlot inputs[] = {values, sim_program_call(p, SIM_OPERATOR_SUM_DIM, &kept, 1, &values), 0};
-    inputs[2] = sim_forward_unary(p, SIM_OPERATOR_COPY, values);
+    SimSlot inputs[] = {values, 0, sim_program_call(p, SIM_OPERATOR_SUM_DIM, &kept, 1, &values)};
+    inputs[1] = sim_forward_unary(p, SIM_OPERATOR_COPY, values);
     return sim_program_rebind(p, values,
                               sim_program_call(p, SIM_OPERATOR_DIV_IN_PLACE, NULL, 3, inputs));
 }

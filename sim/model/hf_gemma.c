@@ -108,9 +108,8 @@ static SimProgram *write_block(const SimModelConfig *config, const SimModelOptio
         sim_program_bind(p, outs[1]);
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, norms + 1, hidden));
     SimSlot residual = sim_forward_binary(p, SIM_OPERATOR_ADD, 0, hidden);
-    sim_program_delete(p, hidden);
-    sim_program_bind(p, residual);
-    hidden = sim_program_bind(p, sim_forward_module(p, norms + 2, residual));
+    sim_program_rebind(p, hidden, residual);
+    hidden = sim_program_rebind_kept(p, residual, sim_forward_module(p, norms + 2, residual));
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, mlp, hidden));
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, norms + 3, hidden));
     SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, residual, hidden);

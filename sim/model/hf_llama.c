@@ -83,9 +83,8 @@ static SimProgram *write_block(const SimModelConfig *config, const SimModelOptio
     if (sim_hf_attention_results(&attention) == 2)
         sim_program_bind(p, outs[1]);
     SimSlot residual = sim_forward_binary(p, SIM_OPERATOR_ADD, 0, hidden);
-    sim_program_delete(p, hidden);
-    hidden = sim_forward_module(p, input_norm + 1, sim_program_bind(p, residual));
-    hidden = sim_program_bind(p, hidden);
+    sim_program_rebind(p, hidden, residual);
+    hidden = sim_program_rebind_kept(p, residual, sim_forward_module(p, input_norm + 1, residual));
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, mlp, hidden));
     SimSlot sum = sim_forward_binary(p, SIM_OPERATOR_ADD, residual, hidden);
     hidden = sim_program_rebind(p, hidden, sum);

@@ -76,9 +76,8 @@ static SimProgram *write_block(const SimModelConfig *config, const SimModelOptio
         sim_program_bind(p, outs[1]);
     SimSlot residual =
         sim_forward_binary(p, SIM_OPERATOR_ADD, 0, sim_forward_dropout(p, hidden, dropout));
-    sim_program_delete(p, hidden);
-    sim_program_bind(p, residual);
-    hidden = sim_program_bind(p, sim_forward_module(p, 8, residual));
+    sim_program_rebind(p, hidden, residual);
+    hidden = sim_program_rebind_kept(p, residual, sim_forward_module(p, 8, residual));
     hidden = sim_program_rebind(p, hidden, sim_forward_module(p, 4, hidden));
     SimSlot sum =
         sim_forward_binary(p, SIM_OPERATOR_ADD, residual, sim_forward_dropout(p, hidden, dropout));

@@ -169,6 +169,15 @@ SimSlot sim_program_rebind(SimProgram *program, SimSlot old, SimSlot value)
     return value;
 }
 
+SimSlot sim_program_rebind_kept(SimProgram *program, SimSlot old, SimSlot value)
+{
+    g_assert(*unnamed(program, value));
+    *unnamed(program, value) = false;
+    *find_variable(program, old) = value;
+    g_array_append_val(running(program)->variables, old);
+    return value;
+}
+
 void sim_program_delete(SimProgram *program, SimSlot variable)
 {
     *find_variable(program, variable) = SIM_SLOT_NONE;

@@ -98,6 +98,10 @@ SimSlot sim_program_bind(SimProgram *program, SimSlot value);
  * place. Returns VALUE. */
 SimSlot sim_program_rebind(SimProgram *program, SimSlot old, SimSlot value);
 
+/* `other = old; old = VALUE`: OLD lives on under a name bound last, VALUE takes its place. Returns
+ * VALUE. */
+SimSlot sim_program_rebind_kept(SimProgram *program, SimSlot old, SimSlot value);
+
 /* `del variable`. */
 void sim_program_delete(SimProgram *program, SimSlot variable);
 

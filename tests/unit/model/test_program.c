@@ -63,6 +63,20 @@ START_TEST(variables_die_in_the_order_of_first_binding)
 }
 END_TEST
 
+START_TEST(kept_variables_die_after_their_successors)
+{
+    /* a = silu(x); b = a; a = neg(b); return neg(a): a's place is the older one */
+    g_autoptr(SimProgram) p = sim_program_new(1);
+    SimSlot a = sim_program_bind(p, sim_forward_unary(p, SIM_OPERATOR_SILU, 0));
+    SimSlot b = a;
+    a = sim_program_rebind_kept(p, b, sim_forward_unary(p, SIM_OPERATOR_NEG, b));
+    SimSlot out = sim_forward_unary(p, SIM_OPERATOR_NEG, a);
+    sim_program_finish(p, 1, &out);
+    g_autofree char *dying = dying_of(p);
+    ck_assert_str_eq(dying, ";;2,1;");
+}
+END_TEST
+
 START_TEST(functions_drop_their_own_variables_only)
 {
     /* outer = silu(x); def f(): t = neg(outer); return neg(t); y = f(); del outer; return neg(y) */
@@ -101,6 +115,7 @@ int main(void)
     tcase_add_test(tcase, unnamed_values_die_after_the_call_that_takes_them);
     tcase_add_test(tcase, variables_die_when_bound_anew_or_at_return);
     tcase_add_test(tcase, variables_die_in_the_order_of_first_binding);
+    tcase_add_test(tcase, kept_variables_die_after_their_successors);
     tcase_add_test(tcase, functions_drop_their_own_variables_only);
     tcase_add_test(tcase, returned_variables_outlive_their_function_unnamed);
     suite_add_tcase(suite, tcase);
