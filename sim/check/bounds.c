@@ -43,12 +43,22 @@ struct SimBounds {
     uint32_t reduce_group;
 };
 
+/* A number, or the text of one; FALLBACK for another word ("auto"). */
 static uint32_t config_number(const cJSON *config, const char *key, uint32_t fallback)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(config, key);
+    int64_t value;
     if (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e6)
         return (uint32_t)item->valuedouble;
+    if (cJSON_IsString(item) && sim_units_parse_int64(item->valuestring, 0, 1000000, &value, NULL))
+        return (uint32_t)value;
     return fallback;
+}
+
+static bool config_is_off(const cJSON *config, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(config, key);
+    return cJSON_IsFalse(item) || (cJSON_IsString(item) && g_str_equal(item->valuestring, "false"));
 }
 
 void sim_bounds_read_limits(SimBoundsLimits *limits, const SimPlan *plan)
@@ -62,8 +72,7 @@ void sim_bounds_read_limits(SimBoundsLimits *limits, const SimPlan *plan)
     uint32_t backward = config_number(config, "backward_prefetch", 1);
     limits->gathers_backward = MAX(backward, 1);
     limits->reduce_inputs = MAX(config_number(config, "reduce_scatter_buffers", 1), 1);
-    const cJSON *reshard = cJSON_GetObjectItemCaseSensitive(config, "reshard_after_backward");
-    limits->keeps_unsharded = cJSON_IsFalse(reshard);
+    limits->keeps_unsharded = config_is_off(config, "reshard_after_backward");
 }
 
 static bool is_watched(uint8_t category)

@@ -154,6 +154,19 @@ class Check(program.InFolder):
             checked += 1
         self.assertGreater(checked, DRAWS // 2)
 
+    def test_bounds_follow_the_settings(self):
+        for options in (["--forward-prefetch", 3], ["--backward-prefetch", 2]):
+            program.run("predict", "tiny", "--gpus", 4, "--seq", 32, "--steps", 2, "--plan",
+                        "plan.csv", *options, cwd=self.folder)
+            done = self.check("plan.csv")
+            self.assertNotIn("fsdp-18", done.stdout)
+            # Without the settings the same rows are more than FSDP2 gathers by itself.
+            text = (self.folder / "plan.csv").read_text()
+            bare = "".join(line for line in text.splitlines(keepends=True)
+                           if ",meta,,config," not in line)
+            (self.folder / "bare.csv").write_text(bare)
+            self.assertIn("[fsdp-18] all-gather bound", self.check("bare.csv").stdout)
+
     def test_a_model_without_a_wait_is_not_safe(self):
         program.run("predict", "tiny", "--gpus", 2, "--seq", 32, "--steps", 2, "--plan", "good.csv",
                     cwd=self.folder)
