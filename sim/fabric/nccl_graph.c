@@ -9,6 +9,7 @@
 /* src/include/device.h: NCCL_MAX_NVLS_ARITY */
 #define MOST_HEADS 32
 #define GB 1e9
+#define SLOWEST 0.1F /* GB/s */
 
 /* src/graph/search.cc: speedArrayIntra and the lists after it, by architecture. */
 static const float ampere_intra[] = {40, 30, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};
@@ -132,6 +133,9 @@ static SimNcclGraph search_ring(const Machine *machine)
         if (best.channels == MOST_RINGS || (float)best.channels * best.inter >= machine->nvlink)
             break;
     }
+    /* "Could not find a path": one channel in simple order. */
+    if (best.channels == 0)
+        return (SimNcclGraph){1, SLOWEST, SLOWEST};
     split_channels(machine, &best);
     /* Second pass: the same number of channels, faster. */
     for (uint32_t i = 0; i < machine->n_speeds && machine->speeds[i] > best.intra; i++) {

@@ -222,12 +222,52 @@ START_TEST(without_ll128_between_nodes_simple_takes_over_from_ll)
 }
 END_TEST
 
+/* 50 Mb/s are below the slowest speed of the list, 0.12 GB/s: NCCL falls back to one channel of
+ * 0.1, which setting up doubles. */
+START_TEST(a_network_below_the_list_still_has_a_channel)
+{
+    g_autoptr(SimCluster) cluster = load("node:2 gpu:8 type:h100 nic:50Mb/s");
+    SimGroupShape shape = shape_of(2, 8);
+    SimNcclGraphs graphs = sim_nccl_graph_compute(cluster, &shape);
+    ck_assert_uint_eq(graphs.ring.channels, 1);
+    ck_assert_uint_eq(graphs.channels, 2);
+}
+END_TEST
+
+/* Whatever the group and the network, there is a choice, it has between 1 and 64 channels, and its
+ * rings ask no more of a node's NICs than they have. */
+START_TEST(every_group_has_a_choice)
+{
+    static const char *const names[] = {"a100", "h100", "b200", "b300", "gb200"};
+    g_autoptr(GRand) random = g_rand_new_with_seed(20260713);
+    for (int i = 0; i < 2000; i++) {
+        g_autoptr(SimCluster) cluster = load(names[i % 5]);
+        cluster->nic_bytes_per_s = g_rand_double_range(random, 0.01e9, 200e9);
+        uint32_t gpus = (uint32_t)g_rand_int_range(random, 1, (gint32)cluster->gpus_per_node + 1);
+        uint32_t nodes = (uint32_t)g_rand_int_range(random, gpus > 1 ? 1 : 2, 300);
+        SimGroupShape shape = shape_of(nodes, gpus);
+        shape.nics = (uint32_t)g_rand_int_range(random, 1, 9);
+        SimNcclGraphs graphs = sim_nccl_graph_compute(cluster, &shape);
+        uint64_t bytes = UINT64_C(1) << g_rand_int_range(random, 0, 37);
+        SimSelection selection = sim_selector_compute(
+            cluster, &shape, &graphs, (SimCommOperation)g_rand_int_range(random, 0, 4), bytes);
+        ck_assert_uint_ge(selection.channels, 1);
+        ck_assert_uint_le(selection.channels, 64);
+        double rate = (double)graphs.ring.channels * (double)graphs.ring.inter;
+        if (nodes > 1 && graphs.ring.inter > 0.11F)
+            ck_assert_double_le(rate, shape.nics * cluster->nic_bytes_per_s / 1e9 * 1.001);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("selector");
     TCase *tcase = tcase_create("nccl");
     tcase_add_loop_test(tcase, nccl_takes_the_least_of_its_table, 0, G_N_ELEMENTS(cases));
     tcase_add_loop_test(tcase, channels_are_those_of_nccls_search, 0, G_N_ELEMENTS(graphs_found));
+    tcase_add_test(tcase, a_network_below_the_list_still_has_a_channel);
+    tcase_add_test(tcase, every_group_has_a_choice);
     tcase_add_test(tcase, without_ll128_between_nodes_simple_takes_over_from_ll);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
