@@ -175,8 +175,10 @@ static void finish(SimFsdp2Context *context, SimFsdp2State *state)
         sim_fsdp2_unshard_reshard(context, state);
     if (!state->reduces_gradients)
         return;
-    sim_fsdp2_reduce_recycle(context, context->max_reductions - 1);
-    if (!has_gradients(state))
+    bool reduces = has_gradients(state);
+    if (reduces || context->version->recycles_in_every_backward)
+        sim_fsdp2_reduce_recycle(context, context->max_reductions - 1);
+    if (!reduces)
         return;
     wait_for_own_reduction(context, state);
     sim_fsdp2_reduce_start(context, state);
@@ -197,6 +199,8 @@ void sim_fsdp2_backward_finish(SimFsdp2Context *context, uint32_t unit)
 static void finalize_state(SimFsdp2Context *context, SimFsdp2State *state)
 {
     sim_fsdp2_context_enter(context, state->index);
+    if (!context->version->waits_for_last_unit)
+        wait_for_own_reduction(context, state);
     if (state->all_reduce_input != SIM_PLAN_NONE)
         sim_plan_free_buffer(context->plan, state->all_reduce_input);
     state->all_reduce_input = SIM_PLAN_NONE;
@@ -207,12 +211,13 @@ static void finalize_state(SimFsdp2Context *context, SimFsdp2State *state)
     g_array_set_size(state->post_forward_indices, 0);
 }
 
-/* finalize_backward: what one stream did last tells of all it did before, so one wait a stream. */
+/* finalize_backward: what one stream did last tells of all it did before, so one wait a stream is
+ * enough; older versions wait for every unit. */
 static void finalize(SimFsdp2Context *context)
 {
     sim_fsdp2_context_enter(context, SIM_MODEL_NONE);
     for (int i = 0; i < 2; i++) {
-        if (context->last_post_event[i] != SIM_PLAN_NONE)
+        if (context->last_post_event[i] != SIM_PLAN_NONE && context->version->waits_for_last_unit)
             sim_plan_wait(context->plan, context->compute, context->last_post_event[i]);
         context->last_post_event[i] = SIM_PLAN_NONE;
     }

@@ -144,6 +144,7 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
     *context = (SimFsdp2Context){
         .plan = plan,
         .job = job,
+        .version = sim_torch_version_get(job),
         .model = model,
         .units = units,
         .states = g_new0(SimFsdp2State, sim_unit_list_count(units) + 1),
@@ -168,8 +169,8 @@ SimFsdp2Context *sim_fsdp2_context_new(const SimJob *job, const SimModel *model,
     };
     for (uint32_t u = 0; u < sim_unit_list_count(units); u++)
         sim_fsdp2_state_init(&context->states[u], units, u, plan);
-    if (!check_offload(context, error) || !find_post_forward_size(context, error) ||
-        !add_groups(context, error))
+    if (!sim_torch_version_check(job, error) || !check_offload(context, error) ||
+        !find_post_forward_size(context, error) || !add_groups(context, error))
         return NULL;
     context->all_reduce =
         context->is_replicated ? sim_plan_stream(plan, "all_reduce") : context->reduce_scatter;

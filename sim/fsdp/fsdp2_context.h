@@ -8,6 +8,7 @@
 #pragma once
 
 #include "fsdp/fsdp2_state.h"
+#include "fsdp/torch_version.h"
 #include "fsdp/unit_list.h"
 #include "job/job.h"
 #include "plan/plan.h"
@@ -34,6 +35,7 @@ typedef struct SimFsdp2Words {
 typedef struct SimFsdp2Context {
     SimPlan *plan; /* borrowed, like all here but what is said to be owned */
     const SimJob *job;
+    const SimTorchVersion *version;
     const SimModel *model;
     const SimUnitList *units;
     SimFsdp2State *states; /* owned; one a unit */

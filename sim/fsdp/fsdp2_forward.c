@@ -66,7 +66,8 @@ static void finish_pass(SimFsdp2Context *context, SimFsdp2State *state)
 {
     SimPhase phase = sim_plan_context(context->plan)->phase;
     bool is_in_backward = phase == SIM_PHASE_BACKWARD || phase == SIM_PHASE_RECOMPUTE;
-    if (state->unit->parameters->len > 0 && !is_in_backward) {
+    bool is_kept = is_in_backward && context->version->keeps_recomputed_units;
+    if (state->unit->parameters->len > 0 && !is_kept) {
         sim_fsdp2_unshard_reshard(context, state);
         uint32_t place = context->post_forward_order->len;
         g_array_append_val(context->post_forward_order, state->index);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "fsdp/torch_version.h"
 
 static void clear_unit(gpointer data)
 {
@@ -184,12 +185,13 @@ static bool claim_subtree(SimUnitList *units, uint32_t index, uint32_t top, bool
     return true;
 }
 
-/* MixedPrecisionPolicy (_fsdp_api.py): an unset reduce_dtype follows the stored type, since 2.15.
- */
+/* MixedPrecisionPolicy (_fsdp_api.py): what an unset reduce_dtype means depends on the version. */
 static void settle_dtypes(SimUnit *unit, const SimJob *job)
 {
     unit->gather_dtype = choose(job->precision.param_dtype, job->store_dtype);
-    unit->reduce_dtype = choose(job->precision.reduce_dtype, job->store_dtype);
+    unit->reduce_dtype = choose(
+        job->precision.reduce_dtype,
+        sim_torch_version_get(job)->reduces_in_stored_type ? job->store_dtype : unit->gather_dtype);
     for (uint32_t i = 0; i < unit->parameters->len; i++) {
         const SimUnitParameter *parameter = &g_array_index(unit->parameters, SimUnitParameter, i);
         if (i == 0)

@@ -433,6 +433,7 @@ SimJob *sim_job_build(const SimSettings *settings, const SimModel *model, GError
                                          .reduce_dtype = (SimDtype)settings->reduce_dtype};
     job->store_dtype = (SimDtype)settings->store_dtype;
     job->optimizer = (SimJobOptimizer)settings->optimizer;
+    job->torch = (SimTorch)settings->torch;
     job->steps = settings->steps > 0 ? (uint32_t)settings->steps : SIM_JOB_MOST_STEPS;
     job->is_built_on_meta = true;
     job->sequence = (uint64_t)settings->sequence;

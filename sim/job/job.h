@@ -128,6 +128,7 @@ typedef struct SimJob {
     GArray *checkpoints;  /* of SimJobCheckpoint; NULL = none */
     uint64_t loss_chunks; /* torchtitan's chunked loss; 0 = the whole at once */
     SimJobOptimizer optimizer;
+    SimTorch torch; /* FSDP2: whose rules hold */
     uint32_t steps;
     uint64_t sequence, batch;
     bool is_built_on_meta;   /* wrapped on the meta device, then to_empty: each name of a tied

@@ -387,6 +387,7 @@ SimJob *sim_job_file_load(const char *file, const SimSettings *settings, SimMode
         return NULL;
     job->api = (SimApi)api;
     job->store_dtype = (SimDtype)settings->store_dtype;
+    job->torch = (SimTorch)settings->torch;
     job->steps = settings->steps > 0 ? (uint32_t)settings->steps : SIM_JOB_MOST_STEPS;
     job->sequence = (uint64_t)settings->sequence;
     job->batch = (uint64_t)settings->batch;

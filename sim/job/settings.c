@@ -109,6 +109,7 @@ static const Setting settings_table[] = {
     CHOICE("all-reduce", FSDP, all_reduce, "every|last", SIM_SYNC_EVERY, "every", "the same for the all-reduce between replicas, fsdp2 (default: every)"),
     CHOICE("reshard-after-backward", FSDP, reshard_after_backward, "true|false", SIM_BOOLEAN_TRUE, "true", "fsdp2: free parameters after backward (default: true)"),
     TEXT("unshard-in-backward", FSDP, unshard_in_backward, "all|PATTERN", "all", NULL, "fsdp2: units that stay sharded in backward (default: all are gathered)"),
+    CHOICE("torch", FSDP, torch, "2.15|2.9|2.6", SIM_TORCH_2_15, "2.15", "fsdp2: the version of PyTorch whose rules hold (default: 2.15)"),
     CHOICE("offload", FSDP, offload, "none|cpu", SIM_OFFLOAD_NONE, "none", "fsdp2: shards, gradients and optimizer in host memory (default: none)"),
     INTEGER("reduce-scatter-buffers", FSDP, reduce_scatter_buffers, "K", "1", 1, 1024, "fsdp2: reduce-scatter inputs kept at once (default: 1)"),
     CHOICE("separate-reduce-scatter-group", FSDP, separate_reduce_scatter_group, "off|on", SIM_SWITCH_OFF, "off", "fsdp2: a communicator of its own for reduce-scatters (default: off)"),

@@ -51,6 +51,8 @@ typedef enum SimStrategy {
     SIM_STRATEGY_HYBRID_SHARD_ZERO2,
     SIM_STRATEGY_NO_SHARD,
 } SimStrategy;
+/* Versions of PyTorch whose rules differ (fsdp/torch_version.h). */
+typedef enum SimTorch { SIM_TORCH_2_15, SIM_TORCH_2_9, SIM_TORCH_2_6 } SimTorch;
 typedef enum SimOffload { SIM_OFFLOAD_NONE, SIM_OFFLOAD_CPU } SimOffload;
 typedef enum SimBoolean { SIM_BOOLEAN_TRUE, SIM_BOOLEAN_FALSE } SimBoolean;
 typedef enum SimSync { SIM_SYNC_EVERY, SIM_SYNC_LAST } SimSync;
@@ -87,6 +89,7 @@ typedef struct SimSettings {
     int gradient_sync;          /* SimSync */
     int all_reduce;             /* SimSync */
     int reshard_after_backward; /* SimBoolean */
+    int torch;                  /* SimTorch */
     int offload;                /* SimOffload */
     char *unshard_in_backward;  /* "all", or patterns of units that are not */
     int64_t reduce_scatter_buffers;
