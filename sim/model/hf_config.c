@@ -39,6 +39,7 @@ void sim_hf_config_free(SimModelConfig *config)
     g_free(config->name);
     g_free(config->slides);
     g_free(config->is_sparse);
+    sim_safetensors_free(config->weights);
     g_free(config);
 }
 
@@ -227,6 +228,19 @@ static char *name_of(const char *file)
     return g_steal_pointer(&base);
 }
 
+/* A folder is meant where the file is its config.json. */
+static bool load_weights(const char *file, SimModelConfig *config, GError **error)
+{
+    g_autofree char *base = g_path_get_basename(file), *folder = g_path_get_dirname(file);
+    GError *own = NULL;
+    if (strcmp(base, "config.json") == 0)
+        config->weights = sim_safetensors_load(folder, &own);
+    if (own == NULL)
+        return true;
+    g_propagate_error(error, own);
+    return false;
+}
+
 SimModelConfig *sim_hf_config_load(const char *file, GError **error)
 {
     g_autoptr(cJSON) json = sim_json_load(file, error);
@@ -265,5 +279,7 @@ SimModelConfig *sim_hf_config_load(const char *file, GError **error)
         is_read =
             read_llama(json, path, config, error) && check_llama_activation(json, path, error);
     }
-    return is_read ? g_steal_pointer(&config) : NULL;
+    if (!is_read || !load_weights(file, config, error))
+        return NULL;
+    return g_steal_pointer(&config);
 }

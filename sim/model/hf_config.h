@@ -6,9 +6,7 @@
  */
 #pragma once
 
-#include <glib.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "model/safetensors.h"
 
 typedef enum SimArchitecture {
     SIM_ARCHITECTURE_LLAMA,
@@ -52,9 +50,11 @@ typedef struct SimModelConfig {
     bool is_gelu_kernel; /* GPT-2: F.gelu; else gelu_new in Python */
     bool is_topk_normalized, is_residual_parallel;
     SimActivation activation; /* but GPT-2's */
+    SimSafetensors *weights;  /* headers of the weights beside a "config.json"; NULL: none there */
 } SimModelConfig;
 
-/* Errors IO, PARSE, SCHEMA (a key missing or of another type, unknown architecture), RANGE. */
+/* Errors IO, PARSE, SCHEMA (a key missing or of another type, unknown architecture), RANGE, and
+ * those of the weights beside it (safetensors.h). */
 SimModelConfig *sim_hf_config_load(const char *file, GError **error);
 void sim_hf_config_free(SimModelConfig *config);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimModelConfig, sim_hf_config_free)

@@ -73,6 +73,16 @@ static SimModel *build(const SimModelConfig *config, const SimModelOptions *opti
     }
 }
 
+/* Weights are in the names of transformers, whose model they are held against. */
+static bool check_weights(const SimModelConfig *config, GError **error)
+{
+    if (config->weights == NULL)
+        return true;
+    SimModelOptions options = {.code = SIM_MODEL_CODE_TRANSFORMERS};
+    g_autoptr(SimModel) model = build(config, &options);
+    return sim_safetensors_check(config->weights, model, error);
+}
+
 SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions *options,
                              GError **error)
 {
@@ -83,6 +93,8 @@ SimModel *sim_hf_model_build(const SimModelConfig *config, const SimModelOptions
                     config->name, sim_hf_config_architecture_name(config->architecture));
         return NULL;
     }
+    if (!check_weights(config, error))
+        return NULL;
     SimModelConfig effective = *config; /* borrows what CONFIG owns */
     if (options->dropout >= 0)
         effective.attention_dropout = effective.embedding_dropout = effective.residual_dropout =

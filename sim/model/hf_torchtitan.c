@@ -79,8 +79,8 @@ static void write_rotary(SimProgram *p, const SimModelConfig *config, SimSlot *q
     SimSlot q_flat = sim_program_bind(p, write_flat(p, q_turned, heads, dim));
     SimSlot k_turned = sim_forward_binary(p, SIM_OPERATOR_MUL_COMPLEX, k_pairs, table);
     SimSlot k_flat = sim_program_bind(p, write_flat(p, k_turned, groups, dim));
-    SimSlot outs[] = {sim_forward_cast(p, q_flat, SIM_DTYPE_NONE), 0};
-    outs[1] = sim_forward_cast(p, k_flat, SIM_DTYPE_NONE);
+    SimSlot outs[] = {sim_forward_binary(p, SIM_OPERATOR_CAST, q_flat, *q), 0};
+    outs[1] = sim_forward_binary(p, SIM_OPERATOR_CAST, k_flat, *k);
     sim_program_close_function(p, 2, outs);
     *q = sim_program_rebind(p, *q, outs[0]);
     *k = sim_program_rebind(p, *k, outs[1]);

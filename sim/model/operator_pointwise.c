@@ -122,9 +122,13 @@ SimDtype sim_operator_describe_dtype(const SimOperatorCall *call)
     return dtype == SIM_DTYPE_NONE ? call->setting->compute_dtype : dtype;
 }
 
+/* A second input is only asked for its type (type_as). */
 static void describe_cast(SimOperatorCall *call)
 {
-    SimDtype dtype = call->like != NULL ? call->like->dtype : sim_operator_describe_dtype(call);
+    SimDtype dtype = call->like != NULL    ? call->like->dtype
+                     : call->n_inputs == 2 ? call->inputs[1]->dtype
+                                           : sim_operator_describe_dtype(call);
+    call->n_inputs = 1;
     if (dtype == call->inputs[0]->dtype) {
         call->is_same = true;
         sim_operator_describe_view(call, call->inputs[0], 0);
