@@ -44,7 +44,7 @@ START_TEST(allocations_and_frees_are_pytorchs)
     g_autoptr(SimCsv) ops = load_data("ops.csv.gz");
     SimModelOptions options = {
         .code = c->code, .is_norm_composite = c->is_norm_composite, .dropout = c->dropout};
-    Step step;
+    Step step = {0};
     bool is_gelu_kernel = g_str_has_suffix(c->setting, "gelukernel");
     run_step(&step, build_recorded_net(c->net, &options, is_gelu_kernel), c->sequence);
     compare_stream(&step, ops, c->net, c->setting, c->moved);
