@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "autograd/autocast.h"
 #include "autograd/autograd_private.h"
 #include "autograd/chunked_loss.h"
 
@@ -36,6 +37,9 @@ SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
     autograd->plan = plan;
     autograd->checkpoints = options->checkpoints;
     autograd->loss_chunks = options->loss_chunks;
+    autograd->casts = options->is_autocast ? g_new0(SimTensor *, model->parameters->len) : NULL;
+    autograd->to_f32.dtype = SIM_DTYPE_F32;
+    autograd->to_bf16.dtype = SIM_DTYPE_BF16;
     sim_graph_init(&autograd->chunk_graph);
     sim_dispatch_init(&autograd->dispatch, model, plan, options, hooks);
     make_parameters(autograd, options);
@@ -65,6 +69,7 @@ void sim_autograd_free(SimAutograd *autograd)
     g_ptr_array_unref(autograd->slots);
     g_free(autograd->parameters);
     g_free(autograd->pending);
+    g_free(autograd->casts);
     g_free(autograd->module_stems);
     sim_dispatch_done(&autograd->dispatch);
     g_free(autograd);
@@ -144,6 +149,7 @@ void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_
         sim_autograd_run_program(autograd, 0, autograd->model->loss, &logits, results);
         sim_tensor_unref(&autograd->dispatch.pool, logits);
     }
+    sim_autocast_clear(autograd);
     graph->loss = results[0];
     autograd->graph = NULL;
 }

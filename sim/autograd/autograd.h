@@ -90,6 +90,7 @@ typedef struct SimAutogradOptions {
     uint32_t compute_capability;      /* 90 = sm_90: workspace of matrix products */
     const SimAutogradCheckpoint *checkpoints; /* by module; NULL = none. Borrowed by autograd */
     uint64_t loss_chunks;                     /* the model's chunked loss; 0 = its loss at once */
+    bool is_autocast;                         /* bf16 autocast around forward and loss */
 } SimAutogradOptions;
 
 typedef struct SimAutograd SimAutograd;

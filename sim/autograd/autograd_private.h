@@ -29,6 +29,8 @@ struct SimAutograd {
     SimStringId loss_unit;
     SimPendingGradient *pending;              /* by parameter */
     const SimAutogradCheckpoint *checkpoints; /* by module, or NULL */
+    SimTensor **casts;             /* by parameter: autocast's cache; NULL without autocast */
+    SimAttributes to_f32, to_bf16; /* of its casts */
     uint64_t loss_chunks;
     SimGraph chunk_graph;     /* of the chunk that runs */
     SimTensor *leaf_gradient; /* what SIM_NODE_LEAF got last */
@@ -55,3 +57,9 @@ void sim_autograd_replay(SimAutograd *autograd, SimGraph *graph, SimCheckpoint *
 
 /* backward() of GRAPH's loss, which is not the training loop's. */
 void sim_autograd_walk_loss(SimAutograd *autograd, SimGraph *graph);
+
+/* Runs the operator of CALL as it is: in a forward, or in a replay, which may end here (false;
+ * there are no results then). */
+bool sim_autograd_run_operator(SimAutograd *autograd, const SimProgramCall *call,
+                               const SimAttributes *attributes, const SimDispatchPurpose *purpose,
+                               SimTensor *const *inputs, SimTensor **results);

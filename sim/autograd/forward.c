@@ -3,6 +3,7 @@
  * Runs the programs of modules: a slot is a reference to a tensor, a module call is a frame of
  * slots and FSDP's hooks around it.
  */
+#include "autograd/autocast.h"
 #include "autograd/autograd_private.h"
 
 static bool is_replaying(const SimAutograd *autograd)
@@ -86,6 +87,29 @@ static void run_operator(SimAutograd *autograd, const SimProgramCall *call,
     }
 }
 
+bool sim_autograd_run_operator(SimAutograd *autograd, const SimProgramCall *call,
+                               const SimAttributes *attributes, const SimDispatchPurpose *purpose,
+                               SimTensor *const *inputs, SimTensor **results)
+{
+    if (is_replaying(autograd))
+        return replay_operator(autograd, call, attributes, purpose, inputs, results);
+    run_operator(autograd, call, attributes, purpose, inputs, results);
+    return true;
+}
+
+static bool run_autocast(SimAutograd *autograd, const SimProgramCall *call,
+                         const SimAttributes *attributes, const SimDispatchPurpose *purpose,
+                         SimTensor *const *inputs, SimTensor **results)
+{
+    SimTensor *cast[SIM_OPERATOR_MAX_INPUTS];
+    if (!sim_autocast_inputs(autograd, call, purpose, inputs, cast))
+        return false;
+    bool is_done = sim_autograd_run_operator(autograd, call, attributes, purpose, cast, results);
+    for (uint32_t i = 0; i < call->n_inputs; i++)
+        sim_tensor_unref(&autograd->dispatch.pool, cast[i]);
+    return is_done;
+}
+
 static bool call_operator(SimAutograd *autograd, uint32_t module, const SimProgramCall *call,
                           const SimAttributes *attributes, SimTensor *const *inputs,
                           SimTensor **results)
@@ -99,11 +123,10 @@ static bool call_operator(SimAutograd *autograd, uint32_t module, const SimProgr
     SimStringId unit = context->unit;
     if ((call->flags & SIM_PROGRAM_LOSS) != 0)
         context->unit = autograd->loss_unit;
-    bool is_done = true;
-    if (is_replaying(autograd))
-        is_done = replay_operator(autograd, call, attributes, &purpose, inputs, results);
-    else
-        run_operator(autograd, call, attributes, &purpose, inputs, results);
+    bool is_autocast =
+        autograd->casts != NULL && sim_autocast_dtype(call->operator_) != SIM_DTYPE_NONE;
+    bool is_done = (is_autocast ? run_autocast : sim_autograd_run_operator)(
+        autograd, call, attributes, &purpose, inputs, results);
     context->unit = unit;
     return is_done;
 }
@@ -302,6 +325,7 @@ void sim_autograd_replay(SimAutograd *autograd, SimGraph *graph, SimCheckpoint *
     const SimProgram *program = sim_model_module(autograd->model, checkpoint->module)->forward;
     for (uint32_t i = 0; is_done && i < program->n_results; i++)
         sim_tensor_unref(&autograd->dispatch.pool, results[i]);
+    sim_autocast_clear(autograd);
     sim_checkpoint_finish_replay(checkpoint);
     autograd->checkpoint = NULL;
     autograd->graph = NULL;

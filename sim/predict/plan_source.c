@@ -58,6 +58,13 @@ static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, co
                              sim_hf_model_has_code(config, SIM_MODEL_CODE_TORCHTITAN), error)) {
         return NULL;
     }
+    if (strcmp(settings->loss, "fused") == 0) {
+        g_set_error(
+            error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+            "--loss fused: a kernel that joins head and loss is not simulated yet; expected "
+            "cross-entropy or chunked:N");
+        return NULL;
+    }
     bool is_hybrid = settings->strategy == SIM_STRATEGY_HYBRID_SHARD ||
                      settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2;
     if (is_hybrid && settings->shard_size == 0) {
@@ -249,7 +256,8 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
                                   .compute_dtype = compute_dtype(job),
                                   .residual_dtype = compute_dtype(job),
                                   .sm_count = cluster->gpu->sms,
-                                  .compute_capability = cluster->gpu->compute_capability};
+                                  .compute_capability = cluster->gpu->compute_capability,
+                                  .is_autocast = settings->autocast == SIM_SWITCH_ON};
     g_autoptr(SimPlan) plan = build_steps(settings, cluster, model, job, &options, error);
     if (plan == NULL) {
         return NULL;

@@ -22,6 +22,7 @@ typedef struct Step {
     SimAutogradCheckpoint *checkpoints; /* by module; NULL = none; to be set before start_step */
     const SimDtype *parameter_dtypes;   /* NULL = all bf16; likewise */
     uint64_t batch;                     /* 0 = 1; likewise */
+    bool is_autocast;                   /* f32 parameters and residual stream; likewise */
 } Step;
 
 static inline uint32_t no_token(void *user_data, uint32_t module)
@@ -101,10 +102,12 @@ static inline void start_step(Step *step, SimModel *model, uint64_t sequence)
                                      .post_backward = no_post_backward,
                                      .parameter = parameter_buffer,
                                      .gradient = keep_gradient};
+    SimDtype dtype = step->is_autocast ? SIM_DTYPE_F32 : SIM_DTYPE_BF16;
     SimAutogradOptions options = {.sequence = sequence,
                                   .batch = MAX(step->batch, 1),
-                                  .compute_dtype = SIM_DTYPE_BF16,
-                                  .residual_dtype = SIM_DTYPE_BF16,
+                                  .compute_dtype = dtype,
+                                  .residual_dtype = dtype,
+                                  .is_autocast = step->is_autocast,
                                   .sm_count = 132,
                                   .compute_capability = 90,
                                   .parameter_dtypes = step->parameter_dtypes,
