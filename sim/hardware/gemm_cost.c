@@ -66,8 +66,11 @@ SimGemmCost sim_gemm_cost_compute(const SimGpu *gpu, double peak, const SimGemmS
     const SimGemmConstants *constants = &gpu->kernels->gemm;
     double flops =
         2.0 * (double)shape->batch * (double)shape->m * (double)shape->n * (double)shape->k;
-    double power = constants->power_drop * flops / (flops + constants->power_flops);
+    double part = shape->sustained ? 1 : flops / (flops + constants->power_flops);
+    double power = constants->power_drop * part;
     Product product = {gpu, constants, shape, peak, constants->efficiency * (1 - power)};
+    if (shape->sustained)
+        product.fraction *= gpu->sustained_clock;
     SimGemmCost best = {.seconds = DBL_MAX};
     for (size_t i = 0; i < G_N_ELEMENTS(tile_sizes); i++) {
         for (size_t j = 0; j < G_N_ELEMENTS(splits); j++) {

@@ -15,20 +15,23 @@
  *                         (traffic + [split > 1] * 8 * split * split_cost * m * n) / bandwidth)
  *
  * with F = 2 batch m n k, the kernel's traffic and the constants of kernel_constants.h. Products of
- * a millisecond and more run slower on recent GPUs, at their power limit. Waves: the guide on
- * matrix multiplication in NVIDIA's deep learning performance documentation. The formula reaches a
- * median error of 2 to 5 % on the tables of ai-dynamo/aiconfigurator for dimensions from 1024
- * (tests/unit/hardware/test_kernel_cost_tables.c).
+ * a millisecond and more run slower on recent GPUs, at their power limit; in a training step, whose
+ * products follow each other for longer than the limit averages over, all do ("sustained"). Waves:
+ * the guide on matrix multiplication in NVIDIA's deep learning performance documentation. The
+ * formula reaches a median error of 2 to 5 % on the tables of ai-dynamo/aiconfigurator for
+ * dimensions from 1024 (tests/unit/hardware/test_kernel_cost_tables.c).
  */
 #pragma once
 
 #include "hardware/gpu.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct SimGemmShape {
     uint64_t m, n, k, batch;
     double hbm_bytes; /* read and written, without what a split of k adds */
+    bool sustained;   /* one of many that keep the GPU at its power limit */
 } SimGemmShape;
 
 typedef struct SimGemmCost {

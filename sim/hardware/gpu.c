@@ -139,6 +139,11 @@ static bool read_kernels(SimGpu *gpu, const cJSON *object, const char *path, con
     const char *name;
     if (!sim_json_get_string(object, path, "kernels", &name, error))
         return false;
+    gpu->sustained_clock = 1;
+    if (cJSON_HasObjectItem(object, "sustained_clock") &&
+        !sim_sourced_value_get_number(object, path, "sustained_clock", 0.1, 1,
+                                      &gpu->sustained_clock, error))
+        return false;
     gpu->kernels = sim_kernel_constants_load(models, name, error);
     if (gpu->kernels)
         return true;
@@ -165,6 +170,7 @@ SimGpu *sim_gpu_load(const char *models, const char *name, GError **error)
                                        "launch",
                                        "kernel",
                                        "kernels",
+                                       "sustained_clock",
                                        NULL};
     g_autofree char *origin = NULL;
     g_autoptr(cJSON) json = sim_sourced_value_load(models, "gpus", name, &origin, error);

@@ -59,7 +59,9 @@ typedef struct SimGpu {
     SimTime launch_time;                /* what one kernel costs the host thread that launches it */
     SimTime kernel_time;                /* the shortest time a kernel takes on the GPU */
     SimKernelConstants *kernels;        /* by shape; NULL: by the fractions above alone */
-    double pcie_bytes_per_s;            /* between GPU and host, one direction, as achieved */
+    double sustained_clock;  /* that the power limit leaves to products, over that of the GPU on
+                                which `kernels` were measured; 1 where the file does not say */
+    double pcie_bytes_per_s; /* between GPU and host, one direction, as achieved */
 } SimGpu;
 
 /* NAME: a name in MODELS/gpus, or a path that ends in .json. MODELS is the folder models/. An

@@ -95,7 +95,12 @@ static SimKernelCost describe_memory_bound(const SimGpu *gpu, const SimKernelWor
 
 static SimKernelCost describe_product(const SimGpu *gpu, const SimKernelWork *work)
 {
-    SimGemmShape shape = {work->m, work->n, work->k, MAX(work->batch, 1), (double)work->hbm_bytes};
+    SimGemmShape shape = {.m = work->m,
+                          .n = work->n,
+                          .k = work->k,
+                          .batch = MAX(work->batch, 1),
+                          .hbm_bytes = (double)work->hbm_bytes,
+                          .sustained = work->sustained};
     if (work->hbm_bytes == 0) {
         double m = (double)work->m, n = (double)work->n, k = (double)work->k;
         shape.hbm_bytes =

@@ -54,6 +54,7 @@ typedef struct SimKernelWork {
     uint64_t heads, kv_heads, seq; /* attention */
     uint64_t head_dim;
     bool causal;
+    bool sustained; /* the GPU works at its power limit, as in a training step (gemm_cost.h) */
     const char *attention; /* which kernel, of models/kernels; NULL: what PyTorch takes */
 } SimKernelWork;
 

@@ -75,6 +75,7 @@ SimKernelWork sim_kernel_work_compute(const SimPlan *plan, const SimInstruction 
         .precision = sim_gpu_precision((SimDtype)instruction->dtype),
         .flops = instruction->flops,
         .hbm_bytes = instruction->hbm_bytes,
+        .sustained = true,
     };
     if (work.kind == SIM_KERNEL_MEMORY_BOUND || instruction->arguments == 0) {
         return work;
