@@ -8,14 +8,15 @@
 
 uint32_t sim_summary_communicators(const SimPlan *plan)
 {
-    g_autofree bool *is_used = g_new0(bool, sim_plan_group_count(plan) + 1);
-    uint32_t count = 0;
-    for (size_t i = 0; i < sim_plan_length(plan); i++) {
+    uint32_t groups = sim_plan_group_count(plan), used = 0, count = 0;
+    g_autofree bool *is_used = g_new0(bool, groups + 1);
+    for (size_t i = 0; used < groups && i < sim_plan_length(plan); i++) {
         const SimInstruction *instruction = sim_plan_instruction(plan, i);
         if (instruction->op == SIM_PLAN_COLLECTIVE && !is_used[instruction->group]) {
             uint32_t ranges;
             const SimRange *first = sim_plan_group_ranges(plan, instruction->group, 0, &ranges);
             is_used[instruction->group] = true;
+            used++;
             count += ranges > 1 || first->last > first->first;
         }
     }
