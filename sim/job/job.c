@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "job/job_patterns.h"
 #include "job/job_wrap.h"
+#include "job/setting_texts.h"
 
 /* What --reshard-after-forward says of each kind of unit. */
 typedef struct ReshardRules {
@@ -380,7 +381,7 @@ static void add_checkpoints(SimJob *job, const SimSettings *settings, const SimM
 
     if (strcmp(settings->checkpoint, "none") == 0)
         return;
-    sim_settings_parse_every(settings->checkpoint, &every);
+    sim_setting_texts_parse_every(settings->checkpoint, &every);
     for (uint64_t i = every - 1; i < model->blocks->len; i += every) {
         SimJobCheckpoint checkpoint = {
             .module = g_array_index(model->blocks, uint32_t, i),
@@ -406,7 +407,7 @@ static bool set_loss(SimJob *job, const SimSettings *settings, GError **error)
 {
     uint64_t tokens = job->sequence * job->batch;
 
-    sim_settings_parse_loss(settings->loss, &job->loss_chunks);
+    sim_setting_texts_parse_loss(settings->loss, &job->loss_chunks);
     if (job->loss_chunks == 0 || tokens % job->loss_chunks == 0)
         return true;
     g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,

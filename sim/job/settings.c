@@ -6,9 +6,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "hardware/comm.h"
-#include "hbm/allocator_config.h"
-
-#define MOST_RANKS INT64_C(1048576)
+#include "job/setting_texts.h"
 
 typedef enum SettingType {
     TYPE_INTEGER, /* int64_t; 0 = unset */
@@ -29,18 +27,6 @@ typedef struct Setting {
     CheckFunc check;
     const char *zero; /* integer: the word that stands for 0 */
 } Setting;
-
-static bool check_dropout(const char *text, GError **error);
-static bool check_loss(const char *text, GError **error);
-static bool check_checkpoint(const char *text, GError **error);
-static bool check_frozen(const char *text, GError **error);
-static bool check_reshard(const char *text, GError **error);
-static bool check_backward_prefetch(const char *text, GError **error);
-static bool check_bucket(const char *text, GError **error);
-static bool check_wrap(const char *text, GError **error);
-static bool check_allocator(const char *text, GError **error);
-static bool check_hbm(const char *text, GError **error);
-static bool check_ranks(const char *text, GError **error);
 
 #define FIELD(field) offsetof(SimSettings, field)
 #define INTEGER(name_, group_, field_, argument_, fallback_, first_, last_, help_)                 \
@@ -78,7 +64,7 @@ static bool check_ranks(const char *text, GError **error);
 
 /* clang-format off */
 static const Setting settings_table[] = {
-    INTEGER("gpus", JOB, gpus, "N", NULL, 1, MOST_RANKS, "GPUs of the job (default: 8, or all of the cluster's string)"),
+    INTEGER("gpus", JOB, gpus, "N", NULL, 1, SIM_SETTING_MOST_RANKS, "GPUs of the job (default: 8, or all of the cluster's string)"),
     TEXT("cluster", JOB, cluster, "NAME|FILE|STRING", "h100", NULL, "what it runs on (default: h100)"),
     INTEGER("seq", JOB, sequence, "N", NULL, 1, INT64_C(1) << 32, "tokens of a sample (default: the model's maximum up to 4096)"),
     INTEGER("batch", JOB, batch, "N", "1", 1, INT64_C(1) << 32, "samples a GPU in a microbatch (default: 1)"),
@@ -90,21 +76,21 @@ static const Setting settings_table[] = {
     CHOICE("attention", CODE, attention, "flash|cudnn|efficient|math|eager", SIM_SETTING_FLASH, "flash", "what attention runs on; efficient where a mask forbids flash (default: flash)"),
     CHOICE("rope", CODE, rope, "complex|real", SIM_ROPE_COMPLEX, NULL, "rotary embedding in complex numbers or by halves (default: complex in torchtitan, real in transformers)"),
     CHOICE("experts", CODE, experts, "grouped|loop", SIM_SETTING_GROUPED, "grouped", "experts in one grouped product or one by one (default: grouped)"),
-    TEXT("dropout", CODE, dropout, "P", "0", check_dropout, "rate of all dropouts (default: 0)"),
+    TEXT("dropout", CODE, dropout, "P", "0", sim_setting_texts_check_dropout, "rate of all dropouts (default: 0)"),
     CHOICE("autocast", CODE, autocast, "off|on", SIM_SWITCH_OFF, "off", "bf16 autocast around forward and loss (default: off)"),
-    TEXT("loss", CODE, loss, "cross-entropy|chunked:N|fused", "cross-entropy", check_loss, "how the loss is computed (default: cross-entropy)"),
-    TEXT("checkpoint", CODE, checkpoint, "none|full|selective|every:K", "none", check_checkpoint, "activation checkpointing of the blocks (default: none)"),
+    TEXT("loss", CODE, loss, "cross-entropy|chunked:N|fused", "cross-entropy", sim_setting_texts_check_loss, "how the loss is computed (default: cross-entropy)"),
+    TEXT("checkpoint", CODE, checkpoint, "none|full|selective|every:K", "none", sim_setting_texts_check_checkpoint, "activation checkpointing of the blocks (default: none)"),
     CHOICE("early-stop", CODE, early_stop, "off|on", SIM_SWITCH_OFF, NULL, "recompute only what is needed (default: off in torchtitan, on in transformers)"),
-    LIST("frozen", CODE, frozen, "PATTERN", check_frozen, "modules that do not train, as in layers.*; may be repeated (default: none)"),
+    LIST("frozen", CODE, frozen, "PATTERN", sim_setting_texts_check_frozen, "modules that do not train, as in layers.*; may be repeated (default: none)"),
     CHOICE("api", FSDP, api, "fsdp2|fsdp1|ddp", SIM_API_FSDP2, "fsdp2", "fully_shard, FullyShardedDataParallel or DistributedDataParallel (default: fsdp2)"),
     CHOICE("strategy", FSDP, strategy, "full_shard|shard_grad_op|hybrid_shard|hybrid_shard_zero2|no_shard", SIM_STRATEGY_FULL_SHARD, "full_shard", "what is sharded; ZeRO-3, 2, both within groups, 0 (default: full_shard)"),
-    INTEGER("shard-size", FSDP, shard_size, "N", NULL, 1, MOST_RANKS, "ranks of a shard group of the hybrid strategies (default: a node)"),
-    TEXT("reshard-after-forward", FSDP, reshard_after_forward, "default|last-block-kept|auto|true|false|N", "default", check_reshard, "which units free their parameters after forward, or keep them on N ranks (default: default)"),
+    INTEGER("shard-size", FSDP, shard_size, "N", NULL, 1, SIM_SETTING_MOST_RANKS, "ranks of a shard group of the hybrid strategies (default: a node)"),
+    TEXT("reshard-after-forward", FSDP, reshard_after_forward, "default|last-block-kept|auto|true|false|N", "default", sim_setting_texts_check_reshard, "which units free their parameters after forward, or keep them on N ranks (default: default)"),
     CHOICE("param-dtype", FSDP, param_dtype, "f32|bf16|f16", SIM_DTYPE_F32, "bf16", "what parameters are gathered and used in (default: bf16)"),
     CHOICE("reduce-dtype", FSDP, reduce_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what gradients are reduced in (default: f32)"),
     CHOICE("store-dtype", FSDP, store_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what shards, gradients and optimizer states are kept in (default: f32)"),
     INTEGER("forward-prefetch", FSDP, forward_prefetch, "N", "0", 0, 65536, "units gathered early in forward; fsdp1: 1 is on (default: 0)"),
-    TEXT("backward-prefetch", FSDP, backward_prefetch, "auto|N|pre|post|none", "auto", check_backward_prefetch, "units gathered early in backward; fsdp1: pre, post, none (default: auto)"),
+    TEXT("backward-prefetch", FSDP, backward_prefetch, "auto|N|pre|post|none", "auto", sim_setting_texts_check_backward_prefetch, "units gathered early in backward; fsdp1: pre, post, none (default: auto)"),
     CHOICE("gradient-sync", FSDP, gradient_sync, "every|last", SIM_SYNC_EVERY, "every", "reduce gradients of every microbatch, or of the last (default: every)"),
     CHOICE("all-reduce", FSDP, all_reduce, "every|last", SIM_SYNC_EVERY, "every", "the same for the all-reduce between replicas, fsdp2 (default: every)"),
     CHOICE("reshard-after-backward", FSDP, reshard_after_backward, "true|false", SIM_BOOLEAN_TRUE, "true", "fsdp2: free parameters after backward (default: true)"),
@@ -114,17 +100,17 @@ static const Setting settings_table[] = {
     INTEGER("reduce-scatter-buffers", FSDP, reduce_scatter_buffers, "K", "1", 1, 1024, "fsdp2: reduce-scatter inputs kept at once (default: 1)"),
     CHOICE("separate-reduce-scatter-group", FSDP, separate_reduce_scatter_group, "off|on", SIM_SWITCH_OFF, "off", "fsdp2: a communicator of its own for reduce-scatters (default: off)"),
     CHOICE("limit-all-gathers", FSDP, limit_all_gathers, "off|on", SIM_SWITCH_OFF, "on", "fsdp1: the host waits before a third all-gather (default: on)"),
-    TEXT("bucket", FSDP, bucket, "SIZE", NULL, check_bucket, "ddp: bytes of gradients reduced at once (default: 25MiB, the first 1MiB)"),
-    TEXT("wrap", FSDP, wrap, "block|block+root|root|size:N|FILE", "block", check_wrap, "which modules are units (default: block)"),
+    TEXT("bucket", FSDP, bucket, "SIZE", NULL, sim_setting_texts_check_bucket, "ddp: bytes of gradients reduced at once (default: 25MiB, the first 1MiB)"),
+    TEXT("wrap", FSDP, wrap, "block|block+root|root|size:N|FILE", "block", sim_setting_texts_check_wrap, "which modules are units (default: block)"),
     CHOICE("optimizer", MEMORY, optimizer, "adamw|adamw-foreach|adamw-8bit|sgd|sgd-momentum|adafactor", SIM_JOB_ADAMW, "adamw", "the optimizer (default: adamw, fused)"),
     CHOICE("zero-grad", MEMORY, zero_grad, "set-to-none|keep", SIM_ZERO_GRAD_TO_NONE, "set-to-none", "what zero_grad does (default: set-to-none)"),
     CHOICE("clip", MEMORY, clip, "off|on", SIM_SWITCH_OFF, "on", "clip_grad_norm_ before the optimizer (default: on)"),
-    TEXT("allocator", MEMORY, allocator, "CONF", "", check_allocator, "PYTORCH_ALLOC_CONF (default: PyTorch's)"),
-    TEXT("hbm", MEMORY, hbm, "SIZE|unlimited", NULL, check_hbm, "what the allocator may reserve (default: what the GPU leaves)"),
+    TEXT("allocator", MEMORY, allocator, "CONF", "", sim_setting_texts_check_allocator, "PYTORCH_ALLOC_CONF (default: PyTorch's)"),
+    TEXT("hbm", MEMORY, hbm, "SIZE|unlimited", NULL, sim_setting_texts_check_hbm, "what the allocator may reserve (default: what the GPU leaves)"),
     CHOICE("collectives", SIMULATION, collectives, "nccl|openmpi|gloo", SIM_COMM_NCCL, "nccl", "whose algorithms communicate (default: nccl)"),
     CHOICE("fold", SIMULATION, fold, "auto|off", SIM_FOLD_AUTO, "auto", "simulate one rank of each class, or all (default: auto)"),
     INTEGER("jobs", SIMULATION, jobs, "N", NULL, 1, 4096, "threads (default: all cores)"),
-    TEXT("ranks", SIMULATION, ranks, "LIST|all", NULL, check_ranks, "whose rows timeline and memory CSV hold (default: the first of each class)"),
+    TEXT("ranks", SIMULATION, ranks, "LIST|all", NULL, sim_setting_texts_check_ranks, "whose rows timeline and memory CSV hold (default: the first of each class)"),
 };
 /* clang-format on */
 
@@ -143,174 +129,6 @@ const SimSettingInfo *sim_settings_info(size_t index)
 {
     g_assert(index < G_N_ELEMENTS(settings_table));
     return &settings_table[index].info;
-}
-
-/* --- judging texts -------------------------------------------------------------------------------
- */
-
-static bool fail(GError **error, SimError code, const char *expected, const char *text)
-{
-    g_autofree char *quoted = sim_error_quote(text);
-
-    g_set_error(error, SIM_ERROR, (gint)code, "expected %s, found %s", expected, quoted);
-    return false;
-}
-
-static bool check_dropout(const char *text, GError **error)
-{
-    double rate;
-
-    return sim_settings_parse_dropout(text, &rate) ||
-           fail(error, SIM_ERROR_RANGE, "a rate from 0 to below 1", text);
-}
-
-static bool check_loss(const char *text, GError **error)
-{
-    uint64_t chunks;
-
-    return sim_settings_parse_loss(text, &chunks) ||
-           fail(error, SIM_ERROR_SCHEMA, "cross-entropy, chunked:N or fused", text);
-}
-
-static bool check_checkpoint(const char *text, GError **error)
-{
-    static const char *const words[] = {"none", "full", "selective", NULL};
-    uint64_t every;
-
-    return g_strv_contains(words, text) || sim_settings_parse_every(text, &every) ||
-           fail(error, SIM_ERROR_SCHEMA, "none, full, selective or every:K", text);
-}
-
-static bool check_frozen(const char *text, GError **error)
-{
-    return *text != '\0' || fail(error, SIM_ERROR_SCHEMA, "the path of a module", text);
-}
-
-static bool check_reshard(const char *text, GError **error)
-{
-    static const char *const words[] = {"default", "last-block-kept", "auto",
-                                        "true",    "false",           NULL};
-
-    if (g_strv_contains(words, text))
-        return true;
-    if (g_ascii_isdigit(*text)) {
-        int64_t ranks;
-        return sim_units_parse_int64(text, 1, MOST_RANKS, &ranks, error);
-    }
-    const char *nearest = sim_error_nearest(text, words);
-    g_autofree char *expected =
-        g_strdup_printf("%s or a number of ranks (nearest: %s)",
-                        "default, last-block-kept, auto, true, false", nearest);
-    return fail(error, SIM_ERROR_SCHEMA, expected, text);
-}
-
-static bool check_backward_prefetch(const char *text, GError **error)
-{
-    static const char *const words[] = {"auto", "pre", "post", "none", NULL};
-    int64_t units;
-
-    if (g_strv_contains(words, text))
-        return true;
-    if (g_ascii_isdigit(*text))
-        return sim_units_parse_int64(text, 1, 65536, &units, error);
-    const char *nearest = sim_error_nearest(text, words);
-    g_autofree char *expected =
-        g_strdup_printf("auto, pre, post, none or a number of units (nearest: %s)", nearest);
-    return fail(error, SIM_ERROR_SCHEMA, expected, text);
-}
-
-static bool check_bucket(const char *text, GError **error)
-{
-    uint64_t bytes;
-
-    if (!sim_units_parse_bytes(text, &bytes, error))
-        return false;
-    return bytes > 0 || fail(error, SIM_ERROR_RANGE, "a size above 0", text);
-}
-
-static bool check_wrap(const char *text, GError **error)
-{
-    uint64_t parameters;
-
-    if (*text == '\0')
-        return fail(error, SIM_ERROR_SCHEMA, "block, block+root, root, size:N or a file", text);
-    if (!g_str_has_prefix(text, "size:"))
-        return true;
-    if (!sim_units_parse_count(text + strlen("size:"), &parameters, error))
-        return false;
-    return parameters > 0 || fail(error, SIM_ERROR_RANGE, "a number of parameters above 0", text);
-}
-
-static bool check_allocator(const char *text, GError **error)
-{
-    SimAllocatorConfig config;
-
-    sim_allocator_config_init(&config);
-    return sim_allocator_config_parse(&config, text, error);
-}
-
-static bool check_hbm(const char *text, GError **error)
-{
-    uint64_t bytes;
-
-    if (strcmp(text, "unlimited") == 0)
-        return true;
-    if (!sim_units_parse_bytes(text, &bytes, error)) {
-        g_prefix_error(error, "unlimited, or a size: ");
-        return false;
-    }
-    return bytes > 0 || fail(error, SIM_ERROR_RANGE, "unlimited, or a size above 0", text);
-}
-
-static bool check_ranks(const char *text, GError **error)
-{
-    if (strcmp(text, "all") == 0)
-        return true;
-    g_auto(GStrv) items = g_strsplit(text, ",", -1);
-    for (size_t i = 0; items[i] != NULL; i++) {
-        g_auto(GStrv) ends = g_strsplit(items[i], "-", 2);
-        int64_t first, last;
-        if (ends[0] == NULL)
-            return fail(error, SIM_ERROR_PARSE, "all, or ranks as in 0-7,64", text);
-        if (!sim_units_parse_int64(ends[0], 0, MOST_RANKS - 1, &first, error) ||
-            !sim_units_parse_int64(ends[1] != NULL ? ends[1] : ends[0], first, MOST_RANKS - 1,
-                                   &last, error)) {
-            g_prefix_error(error, "all, or ranks as in 0-7,64: ");
-            return false;
-        }
-    }
-    return *text != '\0' || fail(error, SIM_ERROR_PARSE, "all, or ranks as in 0-7,64", text);
-}
-
-static bool parse_after(const char *text, const char *prefix, uint64_t *number)
-{
-    int64_t value;
-
-    if (!g_str_has_prefix(text, prefix) ||
-        !sim_units_parse_int64(text + strlen(prefix), 1, INT64_C(1) << 32, &value, NULL))
-        return false;
-    *number = (uint64_t)value;
-    return true;
-}
-
-bool sim_settings_parse_dropout(const char *text, double *rate)
-{
-    char *end = NULL;
-
-    *rate = g_ascii_strtod(text, &end);
-    return end != text && *end == '\0' && *rate >= 0 && *rate < 1;
-}
-
-bool sim_settings_parse_loss(const char *text, uint64_t *chunks)
-{
-    *chunks = 0;
-    return strcmp(text, "cross-entropy") == 0 || strcmp(text, "fused") == 0 ||
-           parse_after(text, "chunked:", chunks);
-}
-
-bool sim_settings_parse_every(const char *text, uint64_t *every)
-{
-    return parse_after(text, "every:", every);
 }
 
 /* --- one setting ---------------------------------------------------------------------------------

@@ -133,12 +133,6 @@ bool sim_settings_load(SimSettings *settings, const char *file, GError **error);
 bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_positions,
                          bool is_in_torchtitan, GError **error);
 
-/* What the texts say, which the table has judged: false = nothing of the kind. PARSE_LOSS: CHUNKS
- * of `chunked:N`, else 0; PARSE_EVERY: K of `every:K`. */
-bool sim_settings_parse_dropout(const char *text, double *rate);
-bool sim_settings_parse_loss(const char *text, uint64_t *chunks);
-bool sim_settings_parse_every(const char *text, uint64_t *every);
-
 /* All settings that change a result, with their values (null = unset), in the table's order: what
  * sim_settings_load turns into the same settings. Owned by the caller. */
 cJSON *sim_settings_print(const SimSettings *settings);

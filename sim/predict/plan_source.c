@@ -7,6 +7,7 @@
 #include "fsdp/plan_builder.h"
 #include "job/job_file.h"
 #include "job/job_freeze.h"
+#include "job/setting_texts.h"
 #include "model/hf_model.h"
 #include "predict/json_writer.h"
 #include "predict/memory_settings.h"
@@ -45,7 +46,7 @@ static SimModelOptions read_model_options(const SimSettings *settings)
         .sequence = (uint64_t)settings->sequence,
         .batch = (uint64_t)settings->batch,
     };
-    sim_settings_parse_dropout(settings->dropout, &options.dropout);
+    sim_setting_texts_parse_dropout(settings->dropout, &options.dropout);
     return options;
 }
 

@@ -11,6 +11,7 @@
 #include "hbm/allocator.h"
 #include "job/job_file.h"
 #include "job/job_freeze.h"
+#include "job/setting_texts.h"
 #include "model/hf_model.h"
 
 #include <check.h>
@@ -91,7 +92,7 @@ static SimModel *load_model(const char *name, SimSettings *settings)
                                                       : SIM_MODEL_CODE_TRANSFORMERS,
         .is_norm_composite = settings->norm == SIM_NORM_COMPOSITE,
     };
-    sim_settings_parse_dropout(settings->dropout, &options.dropout);
+    sim_setting_texts_parse_dropout(settings->dropout, &options.dropout);
     SimModel *model = sim_hf_model_build(config, &options, &error);
     ck_assert_msg(model != NULL, "%s", error == NULL ? "" : error->message);
     ck_assert(sim_job_freeze(model, settings->frozen, &error));
