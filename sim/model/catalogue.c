@@ -118,6 +118,13 @@ static const SimGradientStep div_in_place_steps[] = {
     STEP(DIV, 0, 1, (GRAD(0), IN(2)), (RESULT(0)))};
 static const SimGradientStep index_steps[] = {
     STEP(INDEX_GRAD, 0, 1, (GRAD(0), IN(1)), (RESULT(0)))};
+static const SimGradientStep index_pair_steps[] = {
+    STEP(INDEX_PAIR_GRAD, 0, 1, (GRAD(0), IN(1), IN(2)), (RESULT(0)))};
+/* self, index, source: the source is kept for its shape. */
+static const SimGradientStep index_add_steps[] = {
+    STEP(IDENTITY, 0, 1, (GRAD(0)), (RESULT(0))),
+    STEP(INDEX, 2, 4, (GRAD(0), IN(1), IN(2)), (RESULT(2)))};
+static const SimGradientStep select_steps[] = {STEP(SELECT_GRAD, 0, 1, (GRAD(0)), (RESULT(0)))};
 static const SimGradientStep grouped_mm_steps[] = {
     STEP(GROUPED_MM_GRAD_WEIGHT, 1, 2, (GRAD(0), IN(0), IN(2)), (RESULT(1))),
     STEP(GROUPED_MM_GRAD_INPUT, 0, 1, (GRAD(0), IN(1), IN(2)), (RESULT(0)))};
@@ -183,6 +190,9 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
     FORMULA(TOPK, topk_steps, OUT(1), END),
     FORMULA(DIV_IN_PLACE, div_in_place_steps, IN(2), IN(1), END),
     FORMULA(INDEX, index_steps, IN(1), END),
+    FORMULA(INDEX_PAIR, index_pair_steps, IN(1), IN(2), END),
+    FORMULA(INDEX_ADD, index_add_steps, IN(1), IN(2), END),
+    FORMULA(SELECT, select_steps, END),
     FORMULA(GROUPED_MM, grouped_mm_steps, IN(1), IN(2), IN(0), END),
 };
 

@@ -121,6 +121,104 @@ static SimProgram *write_grouped_experts(const SimModelConfig *config)
     return p;
 }
 
+/* A mask of the experts of each token, [experts + 1, k, T], and the list of those that have any:
+ * all, as if the router were balanced. Both are bound. */
+static SimSlot write_hits(SimProgram *p, const SimModelConfig *config, SimSlot *mask)
+{
+    int64_t experts = (int64_t)config->experts, k = (int64_t)config->experts_per_token;
+    SimAttributes one_hot = {.dims = {SIM_DIM_BATCH, SIM_DIM_SEQUENCE, k, experts + 1},
+                             .n_dims = 4,
+                             .dtype = SIM_DTYPE_I64};
+    SimAttributes bins = {.length = config->experts + 1},
+                  list = {.dims = {experts, 1}, .n_dims = 2};
+    *mask = sim_program_bind(p, sim_program_call(p, SIM_OPERATOR_FILL, &one_hot, 0, NULL));
+    SimSlot counts = sim_program_call(p, SIM_OPERATOR_HISTC, &bins, 1, mask);
+    SimSlot is_hit = sim_forward_unary(p, SIM_OPERATOR_COMPARE, counts);
+    return sim_program_bind(p, sim_program_call(p, SIM_OPERATOR_NONZERO, &list, 1, &is_hit));
+}
+
+/* Variables of the loop, in the order in which its first turn binds them. */
+typedef enum Variable { POSITION, TOKEN, STATE, GATE, UP, HIDDEN, N_VARIABLES } Variable;
+
+static SimSlot set_variable(SimProgram *p, SimSlot *variables, Variable which, SimSlot value)
+{
+    SimSlot old = variables[which];
+    variables[which] = value;
+    return old == SIM_SLOT_NONE ? sim_program_bind(p, value) : sim_program_rebind(p, old, value);
+}
+
+/* top_k_pos, token_idx = torch.where(expert_mask[expert_idx]), after a look at the expert's number.
+ */
+static void write_where(SimProgram *p, const SimModelConfig *config, uint64_t expert, SimSlot mask,
+                        SimSlot hits, SimSlot *variables)
+{
+    int64_t flat[] = {SIM_DIM_REST};
+    SimAttributes one = {.start = expert};
+    SimAttributes share = {.start = config->experts, .length = config->experts_per_token};
+    SimSlot number = sim_program_call(p, SIM_OPERATOR_SELECT, &one, 1, &hits);
+    SimSlot none = SIM_SLOT_NONE;
+    sim_program_call_many(p, SIM_OPERATOR_COMPARE, NULL, 1, &number, 1, &none);
+    SimSlot places =
+        sim_program_bind(p, sim_program_call(p, SIM_OPERATOR_NONZERO, &share, 1, &mask));
+    SimSlot columns[2];
+    for (uint32_t i = 0; i < 2; i++)
+        columns[i] = sim_forward_view(p, sim_forward_slice(p, places, 1, i, 1), 1, flat);
+    sim_program_delete(p, places);
+    set_variable(p, variables, POSITION, columns[0]);
+    set_variable(p, variables, TOKEN, columns[1]);
+}
+
+static SimSlot write_expert_linear(SimProgram *p, SimSlot rows, uint32_t parameter, uint64_t expert)
+{
+    SimAttributes one = {.start = expert};
+    SimSlot stack = SIM_SLOT_PARAMETER(parameter);
+    SimSlot weight = sim_program_call(p, SIM_OPERATOR_SELECT, &one, 1, &stack);
+    return sim_forward_binary(p, SIM_OPERATOR_LINEAR, rows, weight);
+}
+
+/* One turn: what EXPERT makes of its tokens is added into FINAL, which is returned. */
+static SimSlot write_turn(SimProgram *p, const SimModelConfig *config, uint64_t expert,
+                          SimSlot final, SimSlot *variables)
+{
+    int64_t apart[] = {SIM_DIM_REST, (int64_t)config->experts_per_token, 1};
+    SimAttributes halves = {.dim = 1, .length = config->expert_intermediate};
+    SimSlot state = sim_forward_binary(p, SIM_OPERATOR_INDEX, 0, variables[TOKEN]);
+    state = set_variable(p, variables, STATE, state);
+    SimSlot both = write_expert_linear(p, state, 0, expert), parts[2] = {0, 0};
+    sim_program_call_many(p, SIM_OPERATOR_SPLIT, &halves, 1, &both, 2, parts);
+    set_variable(p, variables, GATE, parts[0]);
+    set_variable(p, variables, UP, parts[1]);
+    SimSlot active = sim_forward_unary(p, SIM_OPERATOR_SILU, variables[GATE]);
+    SimSlot hidden = sim_forward_binary(p, SIM_OPERATOR_MUL, active, variables[UP]);
+    hidden = set_variable(p, variables, HIDDEN, hidden);
+    hidden = set_variable(p, variables, HIDDEN, write_expert_linear(p, hidden, 1, expert));
+    SimSlot share[] = {sim_forward_view(p, 2, 3, apart), variables[TOKEN], variables[POSITION]};
+    SimSlot weight = sim_program_call(p, SIM_OPERATOR_INDEX_PAIR, NULL, 3, share);
+    SimSlot weighted = sim_forward_binary(p, SIM_OPERATOR_MUL, hidden, weight);
+    hidden = set_variable(p, variables, HIDDEN, weighted);
+    SimSlot inputs[] = {final, variables[TOKEN], sim_forward_cast(p, hidden, SIM_DTYPE_NONE)};
+    SimSlot sum = sim_program_call(p, SIM_OPERATOR_INDEX_ADD, NULL, 3, inputs);
+    return sim_program_rebind(p, final, sum);
+}
+
+/* MixtralExperts.forward(hidden_states, top_k_index, top_k_weights) itself, one expert after the
+ * other. */
+static SimProgram *write_looped_experts(const SimModelConfig *config)
+{
+    SimProgram *p = sim_program_new(3);
+    SimSlot zero = 0, mask, variables[N_VARIABLES];
+    SimSlot final = sim_program_bind(p, sim_program_call(p, SIM_OPERATOR_FILL, NULL, 1, &zero));
+    SimSlot hits = write_hits(p, config, &mask);
+    for (uint32_t i = 0; i < N_VARIABLES; i++)
+        variables[i] = SIM_SLOT_NONE;
+    for (uint64_t expert = 0; expert < config->experts; expert++) {
+        write_where(p, config, expert, mask, hits, variables);
+        final = write_turn(p, config, expert, final, variables);
+    }
+    sim_program_finish(p, 1, &final);
+    return p;
+}
+
 /* The router is called on tokens in a row. Qwen binds the view and the result to names of their
  * own.
  */
@@ -144,11 +242,12 @@ static SimProgram *write_block(const SimModelConfig *config)
 SimHfExperts sim_hf_experts_new(SimModel *model, const SimModelConfig *config,
                                 const SimModelOptions *options)
 {
-    (void)options;
     return (SimHfExperts){
         .block = sim_module_tree_own(model, write_block(config)),
         .gate = sim_module_tree_own(model, write_gate(config)),
-        .experts = sim_module_tree_own(model, write_grouped_experts(config)),
+        .experts = sim_module_tree_own(model, options->experts == SIM_EXPERTS_LOOP
+                                                  ? write_looped_experts(config)
+                                                  : write_grouped_experts(config)),
     };
 }
 

@@ -37,7 +37,7 @@ typedef struct SimModelOptions {
     SimExpertsKind experts;
     bool is_rope_real; /* torchtitan: rotate_half with f32 tables instead of complex numbers */
     uint64_t sequence; /* tokens a sample: decides whether a sliding window has a mask */
-    uint64_t batch;    /* samples a microbatch: how many rows each expert of a loop has; 0 = 1 */
+    uint64_t batch;    /* samples a microbatch; 0 = 1 */
 } SimModelOptions;
 
 /* Error UNSUPPORTED: the code does not exist for that architecture. */

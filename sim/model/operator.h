@@ -110,6 +110,12 @@
     X(SORT, "sort")                                                                                \
     X(INDEX, "index")                                                                              \
     X(INDEX_GRAD, "index_grad")                                                                    \
+    X(INDEX_PAIR, "index_pair")                                                                    \
+    X(INDEX_PAIR_GRAD, "index_pair_grad")                                                          \
+    X(INDEX_ADD, "index_add")                                                                      \
+    X(NONZERO, "nonzero")                                                                          \
+    X(SELECT, "select")                                                                            \
+    X(SELECT_GRAD, "select_grad")                                                                  \
     X(INDEX_PUT, "index_put")                                                                      \
     X(EMPTY, "empty")                                                                              \
     X(HISTC, "histc")                                                                              \
@@ -139,7 +145,8 @@ typedef struct SimAttributes {
     uint32_t dim;           /* SLICE, CAT, SPLIT, MEAN, SUM_DIM: along which */
     uint64_t start, length; /* SLICE: part, length 0 = to the end; SPLIT: length of each; PAD:
                              * elements added at the end; TOPK: how many; HISTC: bins; SUM_DIM:
-                             * length 1 = the dimension stays */
+                             * length 1 = the dimension stays; SELECT: start = which; NONZERO: rows
+                             * are LENGTH a token, shared evenly by START */
     SimDtype dtype;         /* CAST, FILL, ARANGE, WHERE, CUMSUM; NONE = the job's compute dtype */
     double scalar;          /* eps, exponent, factor, dropout's p */
 } SimAttributes;

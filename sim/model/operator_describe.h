@@ -46,3 +46,4 @@ bool sim_operator_describe_mask(SimOperatorCall *call);
 bool sim_operator_describe_softmax(SimOperatorCall *call);
 bool sim_operator_describe_efficient(SimOperatorCall *call);
 bool sim_operator_describe_experts(SimOperatorCall *call);
+bool sim_operator_describe_index(SimOperatorCall *call);

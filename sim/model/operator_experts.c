@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators of a mixture of experts: choosing, sorting and gathering tokens, grouped matrix
- * products. Their sizes do not depend on where the router sends a token.
+ * Operators of a mixture of experts: choosing and sorting tokens, grouped matrix products. Their
+ * sizes do not depend on where the router sends a token.
  */
 #include "model/operator_describe.h"
-
-static uint64_t count_bits(uint64_t n)
-{
-    uint64_t bits = 1;
-    while (n >> bits > 0)
-        bits++;
-    return bits;
-}
 
 /* Over one dimension, in f32 inside; it stays as 1 or goes. */
 static void describe_sum_dim(SimOperatorCall *call)
@@ -67,42 +59,6 @@ static void describe_sort(SimOperatorCall *call)
                                   sim_operator_describe_sort_bytes(sim_layout_elements(in), 64));
     SimOperatorKernel *kernel = sim_operator_describe_kernel(call, SIM_OPERATOR_SORT, 1, 3);
     kernel->hbm_bytes += 8 * 4 * bytes; /* a pass over keys and values for every 8 bits */
-}
-
-/* self[indices]: rows of self. */
-static void describe_index(SimOperatorCall *call)
-{
-    SimShape shape = call->inputs[0]->shape;
-    shape.dims[0] = call->inputs[1]->shape.dims[0];
-    SimLayout out = sim_layout_contiguous(&shape, call->inputs[0]->dtype);
-    sim_operator_describe_output(call, &out);
-    SimOperatorKernel *kernel = sim_operator_describe_kernel(call, SIM_OPERATOR_INDEX, 2, 1);
-    kernel->reads = 3;
-    kernel->hbm_bytes += sim_layout_bytes(&out);
-}
-
-/* gradient, indices: zeros as large as self, then rows added up in the order of their sorted
- * indices (index_put_with_sort_kernel of aten/src/ATen/native/cuda/Indexing.cu). Scratch of 8 bytes
- * a row: the indices twice, of which the first goes, sorted, 0, 1, 2.. and sorted again; then
- * cub's. */
-static void describe_index_grad(SimOperatorCall *call)
-{
-    SimLayout out = sim_layout_contiguous(&call->like->shape, call->inputs[0]->dtype);
-    uint64_t rows = sim_layout_elements(call->inputs[1]);
-    sim_operator_describe_output(call, &out);
-    sim_operator_describe_kernel(call, SIM_OPERATOR_FILL, 0, 1);
-    sim_operator_describe_scratch(call, 8 * rows);
-    sim_operator_describe_scratch(call, 8 * rows);
-    sim_operator_describe_release_below(call);
-    for (uint32_t i = 0; i < 3; i++)
-        sim_operator_describe_scratch(call, 8 * rows);
-    uint64_t bits = count_bits(out.shape.dims[0] - 1);
-    sim_operator_describe_scratch(call, sim_operator_describe_sort_bytes(rows, bits));
-    SimOperatorKernel *sort = sim_operator_describe_kernel(call, SIM_OPERATOR_SORT, 2, 0);
-    sort->hbm_bytes += (bits + 7) / 8 * 4 * 8 * rows;
-    SimOperatorKernel *add = sim_operator_describe_kernel(call, SIM_OPERATOR_INDEX_GRAD, 3, 0);
-    add->writes = 1;
-    add->hbm_bytes += 2 * sim_layout_bytes(call->inputs[0]);
 }
 
 static void describe_histc(SimOperatorCall *call)
@@ -201,12 +157,6 @@ bool sim_operator_describe_experts(SimOperatorCall *call)
         return true;
     case SIM_OPERATOR_SORT:
         describe_sort(call);
-        return true;
-    case SIM_OPERATOR_INDEX:
-        describe_index(call);
-        return true;
-    case SIM_OPERATOR_INDEX_GRAD:
-        describe_index_grad(call);
         return true;
     case SIM_OPERATOR_HISTC:
         describe_histc(call);

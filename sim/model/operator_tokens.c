@@ -16,10 +16,13 @@ static void describe_embedding(SimOperatorCall *call)
     kernel->hbm_bytes += sim_layout_bytes(&out);
 }
 
-/* Onesweep: a second buffer of keys and values, 256 counters of 8 bytes a pass over 8 key bits, 256
- * of 4 bytes a tile of 4096 items, and alignment. */
+/* What one tile of 256 threads and 9 items each holds needs none. Onesweep: a second buffer of keys
+ * and values, 256 counters of 8 bytes a pass over 8 key bits, 256 of 4 bytes a tile of 4096 items,
+ * and alignment. */
 uint64_t sim_operator_describe_sort_bytes(uint64_t items, uint64_t bits)
 {
+    if (items <= 256 * 9)
+        return 1;
     return 16 * items + (bits + 7) / 8 * 2048 + (items + 4095) / 4096 * 1024 + 511;
 }
 

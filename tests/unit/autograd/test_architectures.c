@@ -49,6 +49,7 @@ static const Case cases[] = {
     {"phi-3-mini", "phi-3-mini", "hf-flash-s4096-none-nowindow", SIM_MODEL_CODE_TRANSFORMERS,
      SIM_ATTENTION_FLASH, 2, 4096, true, false, false, 0, 1},
     HF("mixtral-8x7b", "mixtral-8x7b", "hf-flash-s4096-none", FLASH, 2, 4096),
+    HF("mixtral-8x7b", "mixtral-8x7b", "hf-flash-s4096-none-expertloop", FLASH, 2, 4096),
     HF("qwen3-30b-a3b", "qwen3-30b-a3b", "hf-flash-s4096-none", FLASH, 2, 4096),
     HF("gpt-neox-20b", "gpt-neox-20b", "hf-flash-s2048-none", FLASH, 2, 2048),
     HF("gemma-2-9b", "gemma-2-9b", "hf-eager-s4096-none", EAGER, 2, 4096),
@@ -85,6 +86,9 @@ static SimModel *build_case(const Case *c)
                                .dropout = strstr(c->setting, "-dropout") != NULL ? -1 : 0,
                                .is_norm_composite = c->code == SIM_MODEL_CODE_TRANSFORMERS,
                                .is_norm_wide = c->is_norm_wide,
+                               .experts = g_str_has_suffix(c->setting, "expertloop")
+                                              ? SIM_EXPERTS_LOOP
+                                              : SIM_EXPERTS_GROUPED,
                                .is_rope_real = c->is_rope_real};
     SimModel *model = build_net(config, &options);
     if (c->code == SIM_MODEL_CODE_TRANSFORMERS)
