@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/ddp.h"
 
+#include "base/error.h"
 #include "fsdp/ddp_reducer.h"
 #include "fsdp/gradient_clip.h"
 #include "fsdp/optimizer.h"
@@ -71,9 +72,6 @@ static uint32_t pre_forward(void *user_data, uint32_t module)
         for (uint32_t p = 0; p < ddp->model->parameters->len; p++)
             ddp->is_used[p] = false;
     }
-    const SimModule *described = sim_model_module(ddp->model, module);
-    for (uint32_t i = 0; i < described->n_parameters; i++)
-        ddp->is_used[hold(ddp, described->first_parameter + i)] = true;
     return SIM_AUTOGRAD_NO_TOKEN;
 }
 
@@ -104,6 +102,7 @@ static void post_backward(void *user_data, uint32_t token)
 static uint32_t find_parameter(void *user_data, uint32_t parameter)
 {
     SimDdp *ddp = user_data;
+    ddp->is_used[hold(ddp, parameter)] = true;
     return ddp->parameters[hold(ddp, parameter)];
 }
 
@@ -226,4 +225,16 @@ void sim_ddp_zero_grad(SimDdp *ddp, bool keeps)
         fill_gradients(ddp);
     for (uint32_t p = 0; !keeps && p < ddp->model->parameters->len; p++)
         sim_ddp_reducer_drop_gradient(ddp->reducer, p);
+}
+
+bool sim_ddp_check(const SimDdp *ddp, GError **error)
+{
+    uint32_t stuck = sim_ddp_reducer_stuck(ddp->reducer);
+    if (stuck == SIM_MODEL_NONE)
+        return true;
+    g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                "%s: gets no gradient, so DDP waits for it and refuses the next forward; set "
+                "find_unused_parameters or static_graph",
+                sim_model_parameter(ddp->model, stuck)->path);
+    return false;
 }

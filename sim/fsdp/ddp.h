@@ -36,3 +36,7 @@ void sim_ddp_finish_backward(SimDdp *ddp);
 void sim_ddp_clip(SimDdp *ddp);
 void sim_ddp_step(SimDdp *ddp);
 void sim_ddp_zero_grad(SimDdp *ddp, bool keeps);
+
+/* After the last step. Error UNSUPPORTED: a parameter got no gradient, and neither
+ * find_unused_parameters nor static_graph is set. */
+bool sim_ddp_check(const SimDdp *ddp, GError **error);

@@ -34,7 +34,8 @@ struct SimDdpReducer {
     uint32_t backwards;   /* synchronised ones that are over */
     int32_t generation;   /* of buckets */
     int32_t reductions;
-    bool is_rebuilt, is_reducing;
+    uint32_t stuck; /* parameter without a gradient that its bucket waits for; or NONE */
+    bool is_rebuilt, is_reducing, has_marked_unused;
 };
 
 static SimDdpBucket *get_bucket(const SimDdpReducer *reducer, uint32_t bucket)
@@ -150,6 +151,7 @@ SimDdpReducer *sim_ddp_reducer_new(const SimJob *job, const SimModel *model, Sim
         .gradients = g_new0(SimDdpGradient, count + 1),
         .arrivals = g_array_new(FALSE, FALSE, sizeof(uint32_t)),
         .used_map = SIM_PLAN_NONE,
+        .stuck = SIM_MODEL_NONE,
     };
     for (uint32_t p = 0; p < count; p++) {
         reducer->places[p].bucket = SIM_PLAN_NONE;
@@ -178,6 +180,12 @@ void sim_ddp_reducer_free(SimDdpReducer *reducer)
     g_free(reducer->places);
     g_free(reducer->gradients);
     g_free(reducer);
+}
+
+/* Asks every forward's graph what it leaves out. */
+static bool finds_unused(const SimDdpReducer *reducer)
+{
+    return reducer->job->ddp.find_unused_parameters && !reducer->job->ddp.static_graph;
 }
 
 static bool can_rebuild(const SimDdpReducer *reducer)
@@ -326,10 +334,18 @@ static void reduce_used_map(SimDdpReducer *reducer)
     reduce(reducer, reducer->used_map, SIM_DTYPE_U8);
 }
 
+/* static_graph: what is used is only known after the first backward. */
+static bool is_delayed(const SimDdpReducer *reducer)
+{
+    return reducer->job->ddp.static_graph && reducer->backwards == 0;
+}
+
 static void mark_ready(SimDdpReducer *reducer, uint32_t parameter)
 {
     if (reducer->places[parameter].bucket == SIM_PLAN_NONE || reducer->places[parameter].is_ready)
         return;
+    if (can_rebuild(reducer) && !is_delayed(reducer))
+        g_array_append_val(reducer->arrivals, parameter);
     fill_bucket(reducer, parameter);
     reducer->places[parameter].is_ready = true;
     while (reducer->next_bucket < reducer->buckets->len &&
@@ -341,25 +357,25 @@ static void mark_ready(SimDdpReducer *reducer, uint32_t parameter)
     }
 }
 
-/* static_graph: what is used is only known after the first backward. */
-static bool is_delayed(const SimDdpReducer *reducer)
+static void mark_unused(SimDdpReducer *reducer)
 {
-    return reducer->job->ddp.static_graph && reducer->backwards == 0;
+    for (uint32_t p = 0; p < reducer->model->parameters->len; p++)
+        if (reducer->places[p].is_unused)
+            mark_ready(reducer, p);
+    reducer->has_marked_unused = true;
 }
 
 void sim_ddp_reducer_prepare_backward(SimDdpReducer *reducer, const bool *is_used)
 {
     reducer->is_reducing = true;
+    reducer->has_marked_unused = false;
     reducer->next_bucket = 0;
     for (uint32_t p = 0; p < reducer->model->parameters->len; p++) {
         reducer->places[p].is_ready = false;
         reducer->places[p].is_unused = !is_used[p];
     }
-    if (!reducer->job->ddp.find_unused_parameters || reducer->job->ddp.static_graph)
-        return;
-    for (uint32_t p = 0; p < reducer->model->parameters->len; p++)
-        if (reducer->places[p].is_unused)
-            mark_ready(reducer, p);
+    if (finds_unused(reducer))
+        mark_unused(reducer);
 }
 
 static void add(SimDdpReducer *reducer, uint32_t parameter, uint32_t buffer)
@@ -381,8 +397,8 @@ void sim_ddp_reducer_add_gradient(SimDdpReducer *reducer, uint32_t parameter, ui
     add(reducer, parameter, buffer);
     if (!reducer->is_reducing || is_delayed(reducer))
         return;
-    if (can_rebuild(reducer))
-        g_array_append_val(reducer->arrivals, parameter);
+    if (reducer->job->ddp.static_graph && !reducer->has_marked_unused)
+        mark_unused(reducer);
     mark_ready(reducer, parameter);
 }
 
@@ -409,20 +425,42 @@ static bool has_unused(const SimDdpReducer *reducer)
     return false;
 }
 
+/* What was delayed, or got no gradient although it was used. */
+static void mark_rest(SimDdpReducer *reducer)
+{
+    bool can_wait = finds_unused(reducer) || reducer->job->ddp.static_graph;
+    for (uint32_t p = 0; p < reducer->model->parameters->len; p++) {
+        const Place *place = &reducer->places[p];
+        if (place->bucket != SIM_PLAN_NONE && !place->is_ready && !can_wait)
+            reducer->stuck = MIN(reducer->stuck, p);
+        mark_ready(reducer, p);
+    }
+}
+
+uint32_t sim_ddp_reducer_stuck(const SimDdpReducer *reducer)
+{
+    return reducer->stuck;
+}
+
 void sim_ddp_reducer_finish_backward(SimDdpReducer *reducer)
 {
     if (!reducer->is_reducing)
         return;
-    for (uint32_t p = 0; p < reducer->model->parameters->len; p++)
-        mark_ready(reducer, p); /* what was delayed, or got no gradient although it was used */
+    mark_rest(reducer);
+    bool has_map = reducer->events->len > reducer->buckets->len;
+    bool asks = has_map && has_unused(reducer);
     /* A rank that left parameters out asks whether another has used them: the host waits. */
-    if (reducer->events->len > reducer->buckets->len && has_unused(reducer))
+    if (asks)
         sim_plan_host_wait(reducer->plan,
                            g_array_index(reducer->events, uint32_t, reducer->events->len - 1));
     for (uint32_t b = 0; b < reducer->buckets->len; b++) {
         sim_plan_wait(reducer->plan, reducer->compute, g_array_index(reducer->events, uint32_t, b));
         copy_back(reducer, b);
     }
+    /* finalize_backward: before the next backward writes the map */
+    if (has_map && !asks)
+        sim_plan_wait(reducer->plan, reducer->compute,
+                      g_array_index(reducer->events, uint32_t, reducer->events->len - 1));
     g_array_set_size(reducer->events, 0);
     reducer->is_reducing = false;
     reducer->backwards++;

@@ -58,5 +58,9 @@ SimTouch sim_ddp_reducer_touch(const SimDdpReducer *reducer, uint32_t parameter)
 /* zero_grad(set_to_none=True) of PARAMETER. */
 void sim_ddp_reducer_drop_gradient(SimDdpReducer *reducer, uint32_t parameter);
 
+/* A parameter that got no gradient although its bucket waited for one, or SIM_MODEL_NONE: PyTorch
+ * refuses the next forward ("Expected to have finished reduction in the prior iteration"). */
+uint32_t sim_ddp_reducer_stuck(const SimDdpReducer *reducer);
+
 /* The communicator. */
 uint32_t sim_ddp_reducer_group(const SimDdpReducer *reducer);

@@ -53,6 +53,7 @@ void sim_fsdp1_backward_start(SimFsdp1Context *context, uint32_t unit)
     }
     state->needs_pre_backward_unshard = false;
     sim_fsdp1_unshard_prefetch(context, state);
+    sim_fsdp1_reduce_raise(context, state);
     state->has_run_pre_backward = true;
     reshard_frozen(context);
 }

@@ -55,22 +55,27 @@ static SimInstruction *launch(SimFsdp1Clip *clip, const char *what)
 }
 
 /* A kernel of one number, from FROM, which it frees, to a new buffer. */
-static uint32_t launch_small(SimFsdp1Clip *clip, const char *what, uint32_t from)
+static uint32_t launch_small(SimFsdp1Clip *clip, const char *what, const char *arguments,
+                             uint32_t from)
 {
     SimPlan *plan = clip->context->plan;
     uint32_t to = alloc(clip, what, NORM_BYTES);
-    launch(clip, what)->hbm_bytes = sim_plan_buffer(plan, from)->bytes + NORM_BYTES;
+    SimStringId text = sim_strings_intern(sim_plan_strings(plan), arguments);
+    SimInstruction *kernel = launch(clip, what);
+    kernel->hbm_bytes = sim_plan_buffer(plan, from)->bytes + NORM_BYTES;
+    kernel->arguments = text;
     sim_plan_add_read(plan, SIM_TOUCH_WHOLE(from));
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(to));
     sim_plan_free_buffer(plan, from);
     return to;
 }
 
-static SimTouch touch_gradient(const SimOptimizerTensor *tensor)
+static SimTouch touch_gradient(const SimFsdp1Clip *clip, const SimOptimizerTensor *tensor)
 {
+    const SimBuffer *gradient = sim_plan_buffer(clip->context->plan, tensor->gradient);
     return (SimTouch){.buffer = tensor->gradient,
                       .offset = tensor->gradient_offset,
-                      .bytes = tensor->shard.elements * sim_dtype_bytes(tensor->dtype)};
+                      .bytes = tensor->shard.elements * sim_dtype_bytes((SimDtype)gradient->dtype)};
 }
 
 static uint64_t divide_up(uint64_t number, uint64_t divisor)
@@ -93,7 +98,7 @@ static uint64_t count_blocks(const SimFsdp1Clip *clip, uint64_t elements)
 static uint32_t launch_norm(SimFsdp1Clip *clip, const SimOptimizerTensor *tensor)
 {
     SimPlan *plan = clip->context->plan;
-    SimTouch gradient = touch_gradient(tensor);
+    SimTouch gradient = touch_gradient(clip, tensor);
     uint32_t norm = alloc(clip, "norm", NORM_BYTES);
     uint64_t blocks = count_blocks(clip, tensor->shard.elements);
     uint32_t partials = SIM_PLAN_NONE, counter = SIM_PLAN_NONE;
@@ -129,7 +134,7 @@ static uint32_t compute_local(SimFsdp1Clip *clip, const GArray *tensors)
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(stacked));
     for (uint32_t i = 0; i < tensors->len; i++)
         sim_plan_free_buffer(plan, norms[i]);
-    return launch_small(clip, "vector_norm", stacked);
+    return launch_small(clip, "vector_norm", "", stacked);
 }
 
 /* The square of every class's LOCALS into TOTAL. */
@@ -160,7 +165,7 @@ static void all_reduce(SimFsdp1Clip *clip, uint32_t total)
 static void scale(SimFsdp1Clip *clip, const GArray *tensors, uint32_t coefficient)
 {
     for (uint32_t i = 0; i < tensors->len; i++) {
-        SimTouch gradient = touch_gradient(&g_array_index(tensors, SimOptimizerTensor, i));
+        SimTouch gradient = touch_gradient(clip, &g_array_index(tensors, SimOptimizerTensor, i));
         launch(clip, "scale")->hbm_bytes = 2 * gradient.bytes;
         sim_plan_add_read(clip->context->plan, gradient);
         sim_plan_add_read(clip->context->plan, SIM_TOUCH_WHOLE(coefficient));
@@ -208,6 +213,7 @@ static void run_whole(SimFsdp1Clip *clip)
 static void run_sharded(SimFsdp1Clip *clip)
 {
     static const char *const STEPS[] = {"sqrt", "add", "reciprocal", "mul", "clamp"};
+    static const char *const ARGUMENTS[] = {"", "scalar=1e-06", "", "scalar=1", "max=1"};
     SimPlanContext *plan_context = sim_plan_context(clip->context->plan);
     const GArray *classes = clip->slices->classes;
     g_autoptr(GPtrArray) tensors = g_ptr_array_new_with_free_func((GDestroyNotify)g_array_unref);
@@ -223,7 +229,7 @@ static void run_sharded(SimFsdp1Clip *clip)
     square(clip, locals, value);
     all_reduce(clip, value);
     for (size_t i = 0; i < G_N_ELEMENTS(STEPS); i++)
-        value = launch_small(clip, STEPS[i], value);
+        value = launch_small(clip, STEPS[i], ARGUMENTS[i], value);
     for (uint32_t c = 0; c < classes->len; c++) {
         plan_context->rank_set = g_array_index(classes, SimFsdp1Class, c).rank_set;
         scale(clip, g_ptr_array_index(tensors, c), value);

@@ -76,12 +76,43 @@ static bool is_trained_alike(const SimFsdp1Context *context, const SimUnit *unit
     return true;
 }
 
+static bool is_one_module(const SimUnit *unit, const SimModel *model, GError **error)
+{
+    const GArray *modules = unit->call->modules;
+    if (modules->len == 1)
+        return true;
+    g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                "%s: FullyShardedDataParallel wraps one module, not the %u of a list; wrap each, "
+                "or use fully_shard",
+                sim_model_module(model, g_array_index(modules, uint32_t, 0))->path, modules->len);
+    return false;
+}
+
+/* torch/optim/adam.py needs parameter and gradient of one type. */
+static bool takes_gradients(const SimFsdp1Context *context, GError **error)
+{
+    const SimJob *job = context->job;
+    bool is_low =
+        job->fsdp1.keeps_low_precision_grads && context->compute_dtype != job->store_dtype;
+    for (uint32_t i = 0; is_low && i < job->actions->len; i++) {
+        if (g_array_index(job->actions, SimJobAction, i).kind != SIM_ACTION_OPTIMIZER)
+            continue;
+        g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                    "keep_low_precision_grads: the optimizer would get %s gradients of %s "
+                    "parameters, which Adam refuses and no other is simulated with; leave it out",
+                    sim_dtype_name(context->compute_dtype), sim_dtype_name(job->store_dtype));
+        return false;
+    }
+    return true;
+}
+
 static bool init_states(SimFsdp1Context *context, GError **error)
 {
     bool is_flat = context->job->fsdp1.uses_flat_parameters;
     for (uint32_t u = 0; u < sim_unit_list_count(context->units); u++) {
         const SimUnit *unit = sim_unit_list_get(context->units, u);
-        if (is_flat && !is_trained_alike(context, unit, error))
+        if (!is_one_module(unit, context->model, error) ||
+            (is_flat && !is_trained_alike(context, unit, error)))
             return false;
         sim_fsdp1_state_init(&context->states[u], context->units, u, context->plan);
         sim_flat_parameter_init(&context->states[u].flat, unit, context->model, context->shard_size,
@@ -125,7 +156,8 @@ SimFsdp1Context *sim_fsdp1_context_new(const SimJob *job, const SimModel *model,
         .synchronizes = true,
         .frozen_unit = SIM_MODEL_NONE,
     };
-    if (!set_groups(context, error) || !init_states(context, error))
+    if (!set_groups(context, error) || !takes_gradients(context, error) ||
+        !init_states(context, error))
         return NULL;
     context->all_reduce =
         context->is_hybrid ? sim_plan_stream(plan, "all_reduce") : context->compute;

@@ -298,6 +298,17 @@ void sim_fsdp1_reduce_start(SimFsdp1Context *context, SimFsdp1State *state)
         reduce_whole(context, state);
 }
 
+void sim_fsdp1_reduce_raise(SimFsdp1Context *context, SimFsdp1State *state)
+{
+    if (!context->is_sharded || state->sharded_gradient == SIM_PLAN_NONE)
+        return;
+    uint32_t raised = cast(context, state, SIM_FSDP1_Q, context->compute, state->sharded_gradient,
+                           context->job->store_dtype, SIM_CATEGORY_SHARDED_GRADIENT);
+    if (raised != state->sharded_gradient)
+        sim_plan_free_buffer(context->plan, state->sharded_gradient);
+    state->sharded_gradient = raised;
+}
+
 void sim_fsdp1_reduce_lower(SimFsdp1Context *context, SimFsdp1State *state)
 {
     uint32_t *gradient = context->is_sharded ? &state->sharded_gradient : &state->whole_gradient;

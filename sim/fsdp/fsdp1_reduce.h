@@ -28,6 +28,10 @@ void sim_fsdp1_reduce_drop_added(SimFsdp1Context *context, SimFsdp1State *state)
 /* Reduces G. */
 void sim_fsdp1_reduce_start(SimFsdp1Context *context, SimFsdp1State *state);
 
+/* keep_low_precision_grads: a gradient of before takes the stored type again, to be added to
+ * (prepare_gradient_for_backward). */
+void sim_fsdp1_reduce_raise(SimFsdp1Context *context, SimFsdp1State *state);
+
 /* keep_low_precision_grads: the reduced gradient goes back into the type that parameters are
  * computed with (prepare_gradient_for_optim). */
 void sim_fsdp1_reduce_lower(SimFsdp1Context *context, SimFsdp1State *state);

@@ -164,6 +164,12 @@ static uint32_t find_gradient(const SimFsdp1Context *context, const SimFsdp1Slic
     return context->is_sharded ? state->sharded_gradient : state->whole_gradient;
 }
 
+/* keep_low_precision_grads: not the stored type's. */
+static uint64_t get_element_bytes(const SimFsdp1Context *context, uint32_t gradient)
+{
+    return sim_dtype_bytes((SimDtype)sim_plan_buffer(context->plan, gradient)->dtype);
+}
+
 GArray *sim_fsdp1_slices_collect(const SimFsdp1Slices *slices, const SimFsdp1Class *class)
 {
     const SimFsdp1Context *context = slices->context;
@@ -181,7 +187,7 @@ GArray *sim_fsdp1_slices_collect(const SimFsdp1Slices *slices, const SimFsdp1Cla
             .value = state->shard,
             .value_offset = slice->part.offset * sim_dtype_bytes(context->job->store_dtype),
             .gradient = gradient,
-            .gradient_offset = slice->part.offset * sim_dtype_bytes(context->job->store_dtype),
+            .gradient_offset = slice->part.offset * get_element_bytes(context, gradient),
             .unit = state->unit->name,
             .tail = slice->tail,
         };

@@ -153,5 +153,5 @@ SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
     };
     run_steps(&script, job);
     g_array_unref(script.losses);
-    return g_steal_pointer(&plan);
+    return sim_schedule_check(schedule, error) ? g_steal_pointer(&plan) : NULL;
 }

@@ -135,3 +135,8 @@ void sim_schedule_unshard(SimSchedule *schedule, uint32_t unit)
     if (schedule->fsdp2 != NULL)
         sim_fsdp2_unshard(schedule->fsdp2, unit);
 }
+
+bool sim_schedule_check(const SimSchedule *schedule, GError **error)
+{
+    return schedule->ddp == NULL || sim_ddp_check(schedule->ddp, error);
+}

@@ -41,6 +41,9 @@ void sim_schedule_clip(SimSchedule *schedule);
 void sim_schedule_step(SimSchedule *schedule);
 void sim_schedule_zero_grad(SimSchedule *schedule, bool keeps);
 
+/* After the last step. Errors: what PyTorch refuses once the script has run. */
+bool sim_schedule_check(const SimSchedule *schedule, GError **error);
+
 /* FSDP1 and DDP know SIM_FLAG_GRADIENT_SYNC only, of all units; the calls below FSDP2 only. What an
  * API does not know is ignored. */
 void sim_schedule_set_flag(SimSchedule *schedule, uint32_t unit, SimJobFlag flag, bool value);

@@ -206,24 +206,71 @@ static void freeze_part(SimModel *model)
     g_array_index(model->parameters, SimParameter, model->parameters->len - 1).is_frozen = true;
 }
 
+/* Builds nothing; the message starts with START. */
+static void check_refused(const SimJob *job, const SimModel *model, const char *start)
+{
+    SimAutogradOptions options = {.sequence = 16, .batch = 1, .compute_dtype = SIM_DTYPE_BF16};
+    g_autoptr(GError) error = NULL;
+    ck_assert_ptr_null(sim_plan_builder_build(job, model, &options, &error));
+    ck_assert_msg(g_str_has_prefix(error->message, start), "%s", error->message);
+}
+
 START_TEST(what_fsdp1_refuses_is_refused)
 {
     const SimReshard unset = {SIM_RESHARD_UNSET, 0};
     g_autoptr(SimModel) model = decoder_new(&NET);
     g_autoptr(SimJob) job = make_job(model, SIM_API_FSDP1, unset);
-    SimAutogradOptions options = {.sequence = 16, .batch = 1, .compute_dtype = SIM_DTYPE_BF16};
-    g_autoptr(GError) error = NULL;
     set_uneven_shards(job);
-    ck_assert_ptr_null(sim_plan_builder_build(job, model, &options, &error));
-    ck_assert_str_eq(error->message, "shard size: expected a divisor of the 4 ranks, found 3");
-    g_clear_error(&error);
+    check_refused(job, model, "shard size: expected a divisor of the 4 ranks, found 3");
     job->fsdp1.strategy = SIM_STRATEGY_FULL_SHARD;
     job->shard_size = RANKS;
     job->fsdp1.uses_flat_parameters = true;
     freeze_part(model);
-    ck_assert_ptr_null(sim_plan_builder_build(job, model, &options, &error));
-    ck_assert_msg(g_str_has_prefix(error->message, "output.weight: with use_orig_params false"),
-                  "%s", error->message);
+    check_refused(job, model, "output.weight: with use_orig_params false");
+}
+END_TEST
+
+START_TEST(fsdp1_wraps_no_list_of_modules)
+{
+    const SimReshard unset = {SIM_RESHARD_UNSET, 0};
+    g_autoptr(SimModel) model = decoder_new(&NET);
+    g_autoptr(SimJob) job = make_job(model, SIM_API_FSDP2, unset);
+    job->api = SIM_API_FSDP1;
+    g_array_set_size(job->units, 0);
+    fully_shard_titan(job, model, unset, unset);
+    check_refused(job, model, "norm: FullyShardedDataParallel wraps one module, not the 2");
+}
+END_TEST
+
+START_TEST(adam_takes_no_low_precision_gradients)
+{
+    const SimReshard unset = {SIM_RESHARD_UNSET, 0};
+    g_autoptr(SimModel) model = decoder_new(&NET);
+    g_autoptr(SimJob) job = make_job(model, SIM_API_FSDP1, unset);
+    job->fsdp1.keeps_low_precision_grads = true;
+    check_refused(job, model, "keep_low_precision_grads: the optimizer would get bf16");
+    job->store_dtype = SIM_DTYPE_BF16;
+    g_autoptr(SimPlan) plan = build(job, model);
+    ck_assert_ptr_nonnull(plan);
+}
+END_TEST
+
+/* A parameter outside of the graph: its bucket is never full. */
+START_TEST(ddp_refuses_what_gets_no_gradient)
+{
+    const SimReshard unset = {SIM_RESHARD_UNSET, 0};
+    Decoder net = NET;
+    net.extra_in = 2;
+    net.extra_rows = 8;
+    g_autoptr(SimModel) model = decoder_new(&net);
+    g_autoptr(SimJob) job = make_job(model, SIM_API_DDP, unset);
+    check_refused(job, model, "layers.1.extra: gets no gradient, so DDP waits for it");
+    job->ddp.find_unused_parameters = true;
+    g_autoptr(SimPlan) found = build(job, model);
+    job->ddp.find_unused_parameters = false;
+    job->ddp.static_graph = true;
+    g_autoptr(SimPlan) fixed = build(job, model);
+    ck_assert(found != NULL && fixed != NULL);
 }
 END_TEST
 
@@ -235,6 +282,9 @@ static Suite *make_suite(void)
     tcase_add_test(tests, ddp_without_views_holds_gradients_twice);
     tcase_add_test(tests, fsdp_sends_half_as_much_again_as_ddp);
     tcase_add_test(tests, what_fsdp1_refuses_is_refused);
+    tcase_add_test(tests, fsdp1_wraps_no_list_of_modules);
+    tcase_add_test(tests, adam_takes_no_low_precision_gradients);
+    tcase_add_test(tests, ddp_refuses_what_gets_no_gradient);
     suite_add_tcase(suite, tests);
     return suite;
 }
