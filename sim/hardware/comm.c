@@ -92,11 +92,11 @@ static bool get_rate(const cJSON *object, const char *path, const char *key, dou
 
 static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GError **error)
 {
-    static const char *const keys[] = {
-        "operation", "algorithm", "protocol", "from_ranks", "base_us", "hop_us", "extra_us",
-        "rate",      "copy_rate", "ramp_us",  "channels",   "source",  NULL};
+    static const char *const keys[] = {"operation", "algorithm", "protocol", "from_ranks",
+                                       "base_us",   "hop_us",    "extra_us", "rate",
+                                       "copy_rate", "ramp_us",   "source",   NULL};
     unsigned operation, algorithm, protocol;
-    int64_t from_ranks, channels = 0;
+    int64_t from_ranks;
     const char *rate, *source;
     if (!sim_json_check_keys(object, path, keys, error) ||
         !get_choice(object, path, "operation", operation_names, &operation, error) ||
@@ -112,10 +112,6 @@ static bool read_row(const cJSON *object, const char *path, SimCommRow *row, GEr
         !get_rate(object, path, "copy_rate", &row->copy_rate, error) ||
         !sim_json_get_string(object, path, "source", &source, error))
         return false;
-    if (sim_json_has(object, "channels") &&
-        !sim_json_get_int64(object, path, "channels", 1, MOST_CHANNELS, &channels, error))
-        return false;
-    row->channels = (uint32_t)channels;
     row->operation = (SimCommOperation)operation;
     row->algorithm = (SimCommAlgorithm)algorithm;
     row->protocol = (SimCommProtocol)protocol;

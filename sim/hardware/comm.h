@@ -9,8 +9,10 @@
  *     T = base + steps * (hop + extra) + steps * S/N / rate + S/N / copy_rate
  *         + ramp * sqrt(steps * S/N)
  *
- * `extra` applies to LL from 2 KiB a step on; the copy of the own shard only out of place. Across
- * nodes NCCL's own form (src/graph/tuning.cc, ncclTopoGetAlgoTime) with its constants:
+ * `extra` applies to LL from 2 KiB a step on; the copy of the own shard only out of place. NVLS is
+ * one step of the whole buffer. Across nodes NCCL's own form and constants (fabric/nccl_cost.h)
+ * where the set has a tuner, which says what NCCL takes the machine for; a set's own constants, or
+ * those of a set without one, stand in its network rows:
  *
  *     T = base + intra steps * hop + inter steps * inter_hop + volume / rate
  */
@@ -97,8 +99,7 @@ typedef struct SimCommRow {
     double extra_us;
     double rate;
     double copy_rate;
-    double ramp_us;    /* a square root of 1000 bytes */
-    uint32_t channels; /* 0 = the set's node_channels */
+    double ramp_us; /* a square root of 1000 bytes */
 } SimCommRow;
 
 /* One protocol of rings that cross the network. rate 0 = no limit but the links'. Other algorithms
