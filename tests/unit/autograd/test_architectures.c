@@ -279,12 +279,45 @@ START_TEST(nodes_keep_what_pytorchs_keep)
 }
 END_TEST
 
+/* FLOPs of two layers are those of torch.utils.flop_counter: of a block twice, and of the rest. */
+START_TEST(flops_are_those_of_flop_counter)
+{
+    const Case *c = &cases[_i];
+    g_autoptr(SimCsv) csv = load_oracle("flops.csv.gz");
+    SimModel *model = build_case(c);
+    g_autofree SimDtype *dtypes = c->is_norm_wide ? wide_norms(model) : NULL;
+    Step step = {.parameter_dtypes = dtypes, .batch = c->batch};
+    start_step(&step, model, c->sequence);
+    sim_autograd_forward(step.autograd, 0, true);
+    finish_step(&step);
+    guint64 flops[2] = {0, 0}; /* forward, backward */
+    for (size_t i = step.first_row; i < sim_plan_length(step.plan); i++) {
+        const SimInstruction *row = sim_plan_instruction(step.plan, i);
+        flops[row->phase != SIM_PHASE_FORWARD] += row->flops;
+    }
+    for (size_t row = 0; row < sim_csv_rows(csv); row++) {
+        if (!is_of(csv, row, c))
+            continue;
+        guint64 block = g_ascii_strtoull(cell(csv, row, "block_flops"), NULL, 10);
+        guint64 rest = g_ascii_strtoull(cell(csv, row, "rest_flops"), NULL, 10);
+        bool is_backward = strcmp(cell(csv, row, "pass"), "backward") == 0;
+        ck_assert_msg(flops[is_backward] == c->layers * block + rest,
+                      "%s %s, %s: expected %" G_GUINT64_FORMAT ", found %" G_GUINT64_FORMAT,
+                      c->model, c->setting, cell(csv, row, "pass"), c->layers * block + rest,
+                      flops[is_backward]);
+    }
+    ck_assert_uint_gt(flops[1], flops[0]);
+    done_step(&step);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("architectures");
     TCase *tcase = tcase_create("architectures");
     tcase_add_loop_test(tcase, allocations_and_frees_are_pytorchs, 0, G_N_ELEMENTS(cases));
     tcase_add_loop_test(tcase, nodes_keep_what_pytorchs_keep, 0, G_N_ELEMENTS(cases));
+    tcase_add_loop_test(tcase, flops_are_those_of_flop_counter, 0, G_N_ELEMENTS(cases));
     tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
