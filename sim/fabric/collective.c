@@ -11,6 +11,7 @@
 #define RAMP_BYTES 1000.0   /* ramps are fitted to the square root of kilobytes */
 #define LL_LONG_STEP 2048.0 /* from here on an LL step takes `extra` more */
 #define GB 1e9
+#define UNLIMITED 1e6F /* GB/s */
 
 /* NCCL's tuner adds this to the latency of a ring all-reduce across nodes once a thread block has
  * 64 bytes for each rank (src/graph/tuning.cc, sm80 and later). */
@@ -136,6 +137,25 @@ static SimCollectiveCost network_cost(const SimCluster *cluster,
                      latency + copy_us(request, row), rate);
 }
 
+/* NCCL's expectation of a pair; of NVLSTree that of its network part, as inside a node NVLS goes as
+ * fast as measured there (on Blackwell faster than NCCL's 0.74 of the links). */
+static SimNcclCost expect(const SimCluster *cluster, const SimCollectiveRequest *request,
+                          const SimNcclGraphs *graphs, const SimSelection *selection)
+{
+    const SimCommRow *nvls = sim_comm_find_row(cluster->comm, request->operation, SIM_COMM_NVLS,
+                                               SIM_COMM_SIMPLE, request->shape.ranks);
+    SimNcclGraphs measured = *graphs;
+    bool is_known = selection->algorithm == SIM_COMM_NVLS_TREE && nvls;
+    if (is_known)
+        measured.nvls.intra = UNLIMITED;
+    SimNcclCost cost =
+        sim_nccl_cost_compute(cluster, &request->shape, &measured, request->operation,
+                              selection->algorithm, selection->protocol, request->bytes);
+    if (is_known)
+        cost.bandwidth = MIN(cost.bandwidth, (float)(nvls->rate / GB));
+    return cost;
+}
+
 /* What NCCL itself expects, with the rate that this cluster's NICs reach in place of the speeds of
  * its search. */
 static SimCollectiveCost expected_cost(const SimCluster *cluster,
@@ -143,18 +163,17 @@ static SimCollectiveCost expected_cost(const SimCluster *cluster,
                                        const SimNcclGraphs *graphs, const SimSelection *selection,
                                        const SimCommRow *row)
 {
-    const SimGroupShape *shape = &request->shape;
     double bytes = (double)request->bytes;
-    SimNcclCost cost =
-        sim_nccl_cost_compute(cluster, shape, graphs, request->operation, selection->algorithm,
-                              selection->protocol, request->bytes);
+    SimNcclCost cost = expect(cluster, request, graphs, selection);
     SimVolume volume = compute_volume(request, selection->algorithm);
     double bandwidth = (double)cost.bandwidth * GB;
-    if (shape->nodes > 1 && selection->protocol != SIM_COMM_LL)
-        bandwidth *= network_rate(cluster, request, row) /
-                     ((double)graphs->ring.channels * (double)graphs->ring.inter * GB);
+    double network = INFINITY;
+    if (request->shape.nodes > 1)
+        network = network_rate(cluster, request, row);
+    if (request->shape.nodes > 1 && selection->protocol != SIM_COMM_LL)
+        bandwidth *= network / ((double)graphs->ring.channels * (double)graphs->ring.inter * GB);
     double moved = (double)volume.bytes + (double)volume.picobytes / 1e12;
-    double rate = bytes > 0 ? moved / bytes * bandwidth : bandwidth;
+    double rate = MIN(bytes > 0 ? moved / bytes * bandwidth : bandwidth, network);
     double latency = (double)cost.latency;
     if (selection->algorithm == SIM_COMM_RING)
         latency += copy_us(request, row);

@@ -139,21 +139,15 @@ static const Reason reasons[] = {
      "the software's latency: constants are of one process with a thread a GPU and NCCL 2.29; "
      "these "
      "are older libraries, a process a GPU, PyTorch's host time, virtual machines"},
-    {NULL, true, true, 32 * SIM_MIB,
+    {NULL, true, true, 128 * SIM_MIB,
      "the same, and networks slower to answer than NCCL's constants say"},
     {"8xB200-SXM", false, false, 32 * SIM_MIB,
      "NCCL 2.27.5: constants are of 2.29.2, which is slower where 2.30.7 takes LL128"},
     {"Vultr 8xB200 1 node", false, false, 32 * SIM_MIB, "the same; up to 1 KiB a newer LL"},
     {"GCP A3 Ultra, 1 H200 per node", true, true, UINT64_MAX,
      "a demonstration of drivers that gets 31 of the NIC's 50 GB/s at 8 GiB"},
-    {"GCP A4 8xB200/node", true, false, UINT64_MAX,
-     "NVLSTree on two Blackwell nodes: NCCL expects 265 GB/s where it reaches 370 (src/graph/"
-     "tuning.cc, nvlsEfficiency 0.74)"},
-    {"Lambda 8xB200/node", true, false, UINT64_MAX, "the same"},
-    {"Vultr 8xB200/node", true, false, UINT64_MAX, "the same"},
     {"AWS p5.48xlarge 8xH100/node", true, true, 512 * SIM_MIB,
      "the EFA plugin's own tuner keeps to trees up to 1 GiB"},
-    {"GCP A3 Mega", true, true, 64 * SIM_MIB, "the TCPXO plugin's own tuner, the same"},
     {"AWS p4d.24xlarge", true, true, UINT64_MAX,
      "NVIDIA/nccl issue 527, a report of low bandwidth"},
     {"8xA100 1 node", false, true, 32 * SIM_MIB,
