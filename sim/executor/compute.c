@@ -64,6 +64,24 @@ bool sim_compute_expect_same(const SimComputeCall *call, const SimOperand *a, co
     return false;
 }
 
+bool sim_compute_parse_part(char *item, SimComputePart *part)
+{
+    char *at = strrchr(item, '@');
+    if (at == NULL)
+        return false;
+    *at = '\0';
+    *part = (SimComputePart){.elements = 1, .columns = 1};
+    part->offset = g_ascii_strtoull(at + 1, &at, 10);
+    uint32_t n_dims = 0;
+    while (*at == ':' || *at == 'x') {
+        part->columns = g_ascii_strtoull(at + 1, &at, 10);
+        part->elements *= part->columns;
+        n_dims++;
+    }
+    part->is_matrix = n_dims > 1;
+    return true;
+}
+
 /* The finalizer of splitmix64. */
 static uint64_t mix(uint64_t x)
 {

@@ -33,5 +33,15 @@ SimComputeFunc sim_compute_find(const char *name);
 /* All names, NULL-terminated, for an error that names the nearest. Borrowed. */
 const char *const *sim_compute_names(void);
 
+/* A parameter inside of a flat one: the item "NAME@OFFSET:SHAPE" of `parts` in a fill. */
+typedef struct SimComputePart {
+    uint64_t offset, elements;
+    uint64_t columns; /* of the last dimension */
+    bool is_matrix;
+} SimComputePart;
+
+/* Reads ITEM, of which only the name is left; false if it is none. */
+bool sim_compute_parse_part(char *item, SimComputePart *part);
+
 /* Uniform in [0, 1): a function of the seed, the name and the element's number alone. */
 double sim_compute_value(uint64_t seed, const char *name, uint64_t index);

@@ -6,6 +6,7 @@
 #include "executor/compute_private.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "executor/arguments.h"
@@ -112,26 +113,27 @@ bool sim_compute_partial_norms(const SimComputeCall *call, GError **error)
     return true;
 }
 
-/* Partial sums and where each tensor's begin (`offsets` says it too) -> a norm a tensor; or one
- * tensor -> its norm. */
+/* Partial sums, of which `chunks` says how many each tensor has -> a norm a tensor; or one tensor
+ * -> its norm, and zeros for what blocks leave for each other. */
 bool sim_compute_norm(const SimComputeCall *call, GError **error)
 {
-    g_autofree float *values = sim_operand_load(&call->in[0]);
-    uint64_t n = sim_operand_elements(&call->in[0]);
-    if (call->n_in == 1 && call->n_out == 1) {
-        float norm = (float)sqrt(sum_squares(values, n));
-        sim_operand_store(&call->out[0], &norm);
-        return true;
-    }
-    if (!sim_compute_expect(call, 2, call->n_out, error))
+    g_autofree char *chunks = sim_arguments_text(call->arguments, "chunks");
+    if (!sim_compute_expect(call, chunks != NULL ? 2 : 1, call->n_out, error))
         return false;
-    g_autofree int64_t *offsets = sim_operand_load_integers(&call->in[1]);
+    g_autofree float *values = sim_operand_load(&call->in[0]);
+    uint64_t n = sim_operand_elements(&call->in[0]), at = 0;
+    g_auto(GStrv) counts = g_strsplit(chunks != NULL ? chunks : "", ",", -1);
     for (uint32_t i = 0; i < call->n_out; i++) {
-        double sum = 0;
-        for (int64_t at = offsets[i]; at < offsets[i + 1] && (uint64_t)at < n; at++)
+        memset(call->out[i].data, 0, call->out[i].bytes);
+        if (chunks == NULL && i > 0)
+            continue;
+        double sum = chunks == NULL ? sum_squares(values, n) : 0;
+        uint64_t count =
+            chunks != NULL && i < g_strv_length(counts) ? g_ascii_strtoull(counts[i], NULL, 10) : 0;
+        for (uint64_t end = MIN(at + count, n); at < end; at++)
             sum += values[at];
         float norm = (float)sqrt(sum);
-        sim_operand_store(&call->out[i], &norm);
+        memcpy(call->out[i].data, &norm, sizeof norm);
     }
     return true;
 }

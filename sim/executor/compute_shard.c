@@ -174,20 +174,47 @@ static void fill_rotary(const SimComputeCall *call, double base)
     sim_operand_store(out, values);
 }
 
-/* A shard: element i of the rank at place p is element p * n + i of the whole. Matrices get values
- * around 0 that keep a product's size, vectors values around 1. */
+/* N elements of the parameter NAME from FIRST on. Matrices get values around 0 that keep a
+ * product's size, vectors values around 1. */
+static void fill_parameter(const char *name, uint64_t seed, uint64_t first, uint64_t n,
+                           bool is_matrix, uint64_t columns, float *values)
+{
+    double middle = is_matrix ? 0 : 1;
+    double spread = is_matrix ? sqrt(3.0 / (double)columns) : 0.1;
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = (float)(middle + spread * (2 * sim_compute_value(seed, name, first + i) - 1));
+}
+
+/* Of the vector whose parts TEXT describes, "NAME@OFFSET:SHAPE;...", the N elements from FIRST on;
+ * nothing lies between the parts but zeros. */
+static void fill_parts(const char *text, uint64_t seed, uint64_t first, uint64_t n, float *values)
+{
+    g_auto(GStrv) parts = g_strsplit(text, ";", -1);
+    for (uint32_t i = 0; parts[i] != NULL; i++) {
+        SimComputePart part;
+        if (!sim_compute_parse_part(parts[i], &part))
+            continue;
+        uint64_t begin = MAX(first, part.offset);
+        uint64_t end = MIN(first + n, part.offset + part.elements);
+        if (begin < end)
+            fill_parameter(parts[i], seed, begin - part.offset, end - begin, part.is_matrix,
+                           part.columns, values + (begin - first));
+    }
+}
+
+/* A shard: element i of the rank at place p is element p * n + i of the whole, a parameter or, for
+ * FSDP1, several of them behind each other. */
 static void fill_shard(const SimComputeCall *call, const char *name, uint64_t seed)
 {
     const SimOperand *out = &call->out[0];
     uint64_t n = out->bytes / sim_dtype_bytes(out->dtype);
-    bool is_matrix = out->n_dims > 1;
-    double middle = is_matrix ? 0 : 1;
-    double spread = is_matrix ? sqrt(3.0 / (double)out->dims[out->n_dims - 1]) : 0.1;
-    g_autofree float *values = g_new(float, n + 1);
-    for (uint64_t i = 0; i < n; i++) {
-        double value = sim_compute_value(seed, name, call->place * n + i);
-        values[i] = (float)(middle + spread * (2 * value - 1));
-    }
+    g_autofree char *parts = sim_arguments_text(call->arguments, "parts");
+    g_autofree float *values = g_new0(float, n + 1);
+    if (parts != NULL)
+        fill_parts(parts, seed, call->place * n, n, values);
+    else
+        fill_parameter(name, seed, call->place * n, n, out->n_dims > 1, out->dims[out->n_dims - 1],
+                       values);
     sim_operand_round(values, n, out->dtype, out->data);
 }
 

@@ -64,8 +64,14 @@ static cJSON *make_difference(const SimValuesDifference *d)
         return cJSON_CreateNull();
     cJSON *difference = cJSON_CreateObject();
     cJSON_AddNumberToObject(difference, "loss", isfinite(d->loss) ? d->loss : 1e300);
+    cJSON_AddNumberToObject(difference, "first_gradient",
+                            isfinite(d->first_gradient) ? d->first_gradient : 1e300);
     cJSON_AddNumberToObject(difference, "gradient", isfinite(d->gradient) ? d->gradient : 1e300);
     cJSON_AddNumberToObject(difference, "parameter", isfinite(d->parameter) ? d->parameter : 1e300);
+    cJSON_AddNumberToObject(difference, "gradient_of_worst",
+                            isfinite(d->gradient_of_worst) ? d->gradient_of_worst : 1e300);
+    cJSON_AddNumberToObject(difference, "parameter_of_worst",
+                            isfinite(d->parameter_of_worst) ? d->parameter_of_worst : 1e300);
     cJSON_AddStringToObject(difference, "worst_gradient",
                             d->worst_gradient != NULL ? d->worst_gradient : "");
     cJSON_AddStringToObject(difference, "worst_parameter",

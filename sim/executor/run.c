@@ -105,7 +105,7 @@ static void find_values(SimRun *run)
             const SimBuffer *shard = sim_plan_buffer(run->plan, buffer);
             uint64_t place = run->shard_group != SIM_PLAN_NONE ? run->places[run->shard_group] : 0;
             run->shards[buffer] = (SimRunShard){
-                g_steal_pointer(&name),
+                g_steal_pointer(&name), sim_arguments_text(arguments, "parts"),
                 place * shard->bytes / MAX(sim_dtype_bytes((SimDtype)shard->dtype), 1)};
         }
         g_free(name);
@@ -183,6 +183,12 @@ static void free_streams(GPtrArray *streams)
         g_ptr_array_unref(streams);
 }
 
+static void free_shard(SimRunShard *shard)
+{
+    g_free(shard->name);
+    g_free(shard->parts);
+}
+
 void sim_run_free(SimRun *run)
 {
     if (run == NULL)
@@ -193,7 +199,7 @@ void sim_run_free(SimRun *run)
         sim_communicator_free(g_ptr_array_index(run->communicators, i));
     g_clear_pointer(&run->communicators, g_ptr_array_unref);
     for (size_t i = 0; run->shards != NULL && i < sim_plan_buffer_count(run->plan); i++)
-        g_free(run->shards[i].name);
+        free_shard(&run->shards[i]);
     g_clear_pointer(&run->allocator_events, g_ptr_array_unref);
     g_clear_pointer(&run->inputs, g_array_unref);
     g_clear_pointer(&run->memory, g_array_unref);
@@ -410,6 +416,26 @@ static void drain(SimRun *run)
         sim_markers_wait(run->markers, sim_stream_mark(g_ptr_array_index(run->workers, i)));
 }
 
+void sim_run_note_elements(SimRun *run, const SimRunShard *shard, const char *kind, uint64_t offset,
+                           uint64_t n, const float *elements)
+{
+    uint64_t first = shard->first + offset;
+    if (shard->parts == NULL) {
+        sim_values_push(run->values, kind, shard->name, first, n, elements);
+        return;
+    }
+    g_auto(GStrv) parts = g_strsplit(shard->parts, ";", -1);
+    for (uint32_t i = 0; parts[i] != NULL; i++) {
+        SimComputePart part;
+        if (!sim_compute_parse_part(parts[i], &part))
+            continue;
+        uint64_t begin = MAX(first, part.offset), end = MIN(first + n, part.offset + part.elements);
+        if (begin < end)
+            sim_values_push(run->values, kind, parts[i], begin - part.offset, end - begin,
+                            elements + (begin - first));
+    }
+}
+
 static void note_parameters(SimRun *run)
 {
     for (size_t i = 0; i < sim_plan_buffer_count(run->plan); i++) {
@@ -419,8 +445,7 @@ static void note_parameters(SimRun *run)
         uint64_t n = buffer->bytes / sim_dtype_bytes((SimDtype)buffer->dtype);
         g_autofree float *elements = g_new(float, n + 1);
         sim_operand_widen(run->data[i], (SimDtype)buffer->dtype, n, elements);
-        sim_values_push(run->values, "parameter", run->shards[i].name, run->shards[i].first, n,
-                        elements);
+        sim_run_note_elements(run, &run->shards[i], "parameter", 0, n, elements);
     }
 }
 

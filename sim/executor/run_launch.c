@@ -89,8 +89,8 @@ static void note_gradients(const Work *work, uint32_t operands_a_tensor)
             continue;
         uint64_t offset = (uint64_t)(value->data - run->data[root]) / sim_dtype_bytes(value->dtype);
         g_autofree float *elements = sim_operand_load(&work->call.in[i + 1]);
-        sim_values_push(run->values, kind, shard->name, shard->first + offset,
-                        sim_operand_elements(&work->call.in[i + 1]), elements);
+        sim_run_note_elements(run, shard, kind, offset, sim_operand_elements(&work->call.in[i + 1]),
+                              elements);
     }
 }
 

@@ -13,6 +13,7 @@
 /* A parameter's shard on this rank, known by what filled it. */
 typedef struct SimRunShard {
     char *name;
+    char *parts;    /* of a flat parameter, as in the fill; or NULL */
     uint64_t first; /* element of the whole that the shard's first is */
 } SimRunShard;
 
@@ -61,6 +62,10 @@ void sim_run_launch_input(SimRun *run, uint32_t row, int32_t step, int32_t micro
 /* Birth and death of a buffer in the order of its stream. */
 void sim_run_launch_birth(SimRun *run, uint32_t buffer);
 void sim_run_launch_death(SimRun *run, uint32_t buffer, uint32_t stream);
+
+/* N elements of SHARD from OFFSET on, under KIND in the run's values. */
+void sim_run_note_elements(SimRun *run, const SimRunShard *shard, const char *kind, uint64_t offset,
+                           uint64_t n, const float *elements);
 
 /* Prints what is known, and ends all ranks. */
 void sim_run_give_up(SimRun *run, const char *why) G_GNUC_NORETURN;

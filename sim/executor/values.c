@@ -122,7 +122,8 @@ static void gather_losses(const SimValues *values, SimValues *whole, MPI_Comm wo
 }
 
 /* What of TENSOR the ranks have: not NAN. Where several have an element, the highest rank's. */
-static void gather_tensor(const Tensor *tensor, SimValues *whole, MPI_Comm world)
+static void gather_tensor(const Tensor *tensor, const char *kind, const char *name,
+                          SimValues *whole, MPI_Comm world)
 {
     int ranks, own = (int)tensor->elements->len, length = 0;
     MPI_Comm_size(world, &ranks);
@@ -140,31 +141,44 @@ static void gather_tensor(const Tensor *tensor, SimValues *whole, MPI_Comm world
             if (!isnan(all[(size_t)rank * (size_t)length + (size_t)i]))
                 part[i] = all[(size_t)rank * (size_t)length + (size_t)i];
     }
-    sim_values_push(whole, tensor->kind, tensor->name, 0, (uint64_t)length, part);
+    sim_values_push(whole, kind, name, 0, (uint64_t)length, part);
 }
 
-/* All ranks play the same rows, so they have the same tensors in the same order; where the last
- * ranks have none of a small tensor, rank 0's list is what counts. */
-SimValues *sim_values_gather(const SimValues *values, MPI_Comm world)
+/* Every tensor that rank ROOT has and that is not DONE yet. */
+static void gather_tensors_of(const SimValues *values, int root, SimValues *whole, GHashTable *done,
+                              MPI_Comm world)
 {
     int rank, n = (int)values->tensors->len;
     MPI_Comm_rank(world, &rank);
-    SimValues *whole = rank == 0 ? sim_values_new() : NULL;
-    gather_losses(values, whole, world);
-    PMPI_Bcast(&n, 1, MPI_INT, 0, world);
-    const Tensor nothing = {(char *)"", (char *)"", g_array_new(FALSE, FALSE, sizeof(float))};
+    PMPI_Bcast(&n, 1, MPI_INT, root, world);
+    const Tensor nothing = {NULL, NULL, g_array_new(FALSE, FALSE, sizeof(float))};
     for (int i = 0; i < n; i++) {
-        char key[2][256] = {"", ""};
-        if (rank == 0) {
+        char key[512] = "";
+        if (rank == root) {
             const Tensor *own = g_ptr_array_index(values->tensors, (guint)i);
-            g_strlcpy(key[0], own->kind, sizeof key[0]);
-            g_strlcpy(key[1], own->name, sizeof key[1]);
+            g_snprintf(key, sizeof key, "%s %s", own->kind, own->name);
         }
-        PMPI_Bcast(key, sizeof key, MPI_CHAR, 0, world);
-        const Tensor *tensor = find(values, key[0], key[1]);
-        gather_tensor(tensor != NULL ? tensor : &nothing, whole, world);
+        PMPI_Bcast(key, sizeof key, MPI_CHAR, root, world);
+        if (!g_hash_table_add(done, g_strdup(key)))
+            continue;
+        const Tensor *tensor = g_hash_table_lookup(values->by_name, key);
+        g_auto(GStrv) words = g_strsplit(key, " ", 2);
+        gather_tensor(tensor != NULL ? tensor : &nothing, words[0], words[1], whole, world);
     }
     g_array_unref(nothing.elements);
+}
+
+/* A rank may have nothing of a tensor, so each rank's list counts. */
+SimValues *sim_values_gather(const SimValues *values, MPI_Comm world)
+{
+    int rank, ranks;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &ranks);
+    SimValues *whole = rank == 0 ? sim_values_new() : NULL;
+    gather_losses(values, whole, world);
+    g_autoptr(GHashTable) done = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    for (int root = 0; root < ranks; root++)
+        gather_tensors_of(values, root, whole, done, world);
     return whole;
 }
 
@@ -248,29 +262,88 @@ double sim_values_loss(const SimValues *values, uint32_t step)
     return loss->sum / MAX(loss->count, 1);
 }
 
-static double compare_tensors(const Tensor *tensor, const Tensor *expected)
+/* Squared norms, of the difference and of what is expected. */
+typedef struct Norms {
+    double difference, expected;
+} Norms;
+
+static Norms compare_tensors(const Tensor *tensor, const Tensor *expected)
 {
-    double square = 0, difference = 0;
+    Norms norms = {0, 0};
     guint n = MIN(tensor->elements->len, expected->elements->len);
     for (guint i = 0; i < n; i++) {
         double a = g_array_index(tensor->elements, float, i);
         double b = g_array_index(expected->elements, float, i);
-        square += b * b;
-        difference += (a - b) * (a - b);
+        norms.expected += b * b;
+        norms.difference += (a - b) * (a - b);
     }
-    if (isnan(difference))
-        return INFINITY;
-    return difference == 0 ? 0 : sqrt(difference / MAX(square, 1e-30));
+    return norms;
 }
 
-static void note(double value, const char *name, double *largest, char **worst, uint32_t *count)
+static double relative(Norms norms)
+{
+    if (isnan(norms.difference) || isnan(norms.expected))
+        return INFINITY;
+    return norms.difference == 0 ? 0 : sqrt(norms.difference / MAX(norms.expected, 1e-30));
+}
+
+/* A tensor's share of its kind: WORST and its NAME, and the SUM over all of one kind. */
+static void note(Norms norms, const char *name, Norms *sum, double *worst, char **worst_name,
+                 uint32_t *count)
 {
     (*count)++;
-    if (*worst != NULL && value <= *largest)
+    sum->difference += norms.difference;
+    sum->expected += norms.expected;
+    double value = relative(norms);
+    if (*worst_name != NULL && value <= *worst)
         return;
-    *largest = value;
-    g_free(*worst);
-    *worst = g_strdup(name);
+    *worst = value;
+    g_free(*worst_name);
+    *worst_name = g_strdup(name);
+}
+
+/* Tensors of one kind stand together in EXPECTED or not; each kind has sums of its own. */
+static bool compare_kind(const SimValues *values, const SimValues *expected, const char *kind,
+                         SimValuesDifference *d, GError **error)
+{
+    bool is_parameter = strcmp(kind, "parameter") == 0;
+    Norms sum = {0, 0};
+    for (guint i = 0; i < expected->tensors->len; i++) {
+        const Tensor *other = g_ptr_array_index(expected->tensors, i);
+        if (strcmp(other->kind, kind) != 0)
+            continue;
+        const Tensor *own = find(values, kind, other->name);
+        if (own == NULL || own->elements->len < other->elements->len) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
+                        "%s of %s: expected %u elements, found %u", kind, other->name,
+                        other->elements->len, own != NULL ? own->elements->len : 0);
+            return false;
+        }
+        Norms norms = compare_tensors(own, other);
+        if (is_parameter)
+            note(norms, other->name, &sum, &d->parameter_of_worst, &d->worst_parameter,
+                 &d->parameters);
+        else
+            note(norms, other->name, &sum, &d->gradient_of_worst, &d->worst_gradient,
+                 &d->gradients);
+    }
+    double *whole = is_parameter                      ? &d->parameter
+                    : strcmp(kind, "gradient:0") == 0 ? &d->first_gradient
+                                                      : &d->gradient;
+    *whole = MAX(*whole, relative(sum));
+    return true;
+}
+
+/* True if a tensor before INDEX has its kind. */
+static bool is_known_kind(const SimValues *values, guint index)
+{
+    const Tensor *tensor = g_ptr_array_index(values->tensors, index);
+    for (guint i = 0; i < index; i++) {
+        const Tensor *earlier = g_ptr_array_index(values->tensors, i);
+        if (strcmp(earlier->kind, tensor->kind) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool sim_values_compare(const SimValues *values, const SimValues *expected, SimValuesDifference *d,
@@ -284,25 +357,13 @@ bool sim_values_compare(const SimValues *values, const SimValues *expected, SimV
     }
     for (guint i = 0; i < expected->losses->len; i++) {
         double a = sim_values_loss(values, i), b = sim_values_loss(expected, i);
-        double relative = fabs(a - b) / MAX(fabs(b), 1e-30);
-        d->loss = isnan(relative) ? INFINITY : MAX(d->loss, relative);
+        double difference = fabs(a - b) / MAX(fabs(b), 1e-30);
+        d->loss = isnan(difference) ? INFINITY : MAX(d->loss, difference);
     }
     for (guint i = 0; i < expected->tensors->len; i++) {
-        const Tensor *other = g_ptr_array_index(expected->tensors, i);
-        const Tensor *own = find(values, other->kind, other->name);
-        if (own == NULL || own->elements->len < other->elements->len) {
-            g_set_error(error, SIM_ERROR, SIM_ERROR_MISMATCH,
-                        "%s of %s: expected %u elements, "
-                        "found %u",
-                        other->kind, other->name, other->elements->len,
-                        own != NULL ? own->elements->len : 0);
+        const Tensor *tensor = g_ptr_array_index(expected->tensors, i);
+        if (!is_known_kind(expected, i) && !compare_kind(values, expected, tensor->kind, d, error))
             return false;
-        }
-        double value = compare_tensors(own, other);
-        if (strcmp(other->kind, "parameter") == 0)
-            note(value, other->name, &d->parameter, &d->worst_parameter, &d->parameters);
-        else
-            note(value, other->name, &d->gradient, &d->worst_gradient, &d->gradients);
     }
     return true;
 }

@@ -35,11 +35,13 @@ bool sim_values_save(const SimValues *values, const char *file, GError **error);
 SimValues *sim_values_load(const char *file, GError **error);
 
 typedef struct SimValuesDifference {
-    double loss;      /* largest relative difference of a step's */
-    double gradient;  /* largest of a tensor's: norm of the difference over the norm */
-    double parameter; /* the same at the end */
-    char *worst_gradient, *worst_parameter; /* names, owned; NULL if none was compared */
-    uint32_t losses, gradients, parameters; /* how many were compared */
+    double loss;           /* largest relative difference of a step's */
+    double first_gradient; /* of step 0: norm of the difference of all over the norm */
+    double gradient;       /* of the last step */
+    double parameter;      /* the same at the end */
+    double gradient_of_worst, parameter_of_worst; /* the same of one tensor */
+    char *worst_gradient, *worst_parameter;       /* names, owned; NULL if none was compared */
+    uint32_t losses, gradients, parameters;       /* how many were compared */
 } SimValuesDifference;
 
 /* VALUES against EXPECTED; elements that only one of them has (padding) do not count. Error
