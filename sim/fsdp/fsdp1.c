@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp1.h"
 
+#include <inttypes.h>
+
 #include "fsdp/fsdp1_backward.h"
 #include "fsdp/fsdp1_clip.h"
 #include "fsdp/fsdp1_context.h"
@@ -101,13 +103,30 @@ SimAutogradHooks sim_fsdp1_hooks(SimFsdp1 *fsdp)
 /* --- the script's other calls ------------------------------------------------------------------
  */
 
+/* "layers.0.norm.weight@0:256;...": which parameter lies where in the flat one, and its shape. */
+static void print_parts(const SimFsdp1Context *context, const SimFsdp1State *state, GString *text)
+{
+    const SimFlatParameter *flat = &state->flat;
+    for (uint32_t i = 0; i < flat->count; i++) {
+        const SimUnitParameter *described =
+            &g_array_index(state->unit->parameters, SimUnitParameter, flat->order[i]);
+        const SimParameter *parameter = sim_model_parameter(context->model, described->parameter);
+        g_autofree char *shape = sim_shape_print(&parameter->shape);
+        g_string_append_printf(text, "%s%s@%" PRIu64 ":%s", i > 0 ? ";" : "", parameter->path,
+                               flat->offsets[flat->order[i]], shape);
+    }
+}
+
 /* Element i of a rank's shard is element R * n + i of the flat parameter. */
 static void fill_shard(SimFsdp1Context *context, const SimFsdp1State *state)
 {
     SimStrings *strings = sim_plan_strings(context->plan);
     SimStringId word = sim_strings_intern(strings, "fill");
-    SimStringId arguments = sim_strings_internf(strings, "seed=0 name=%s",
-                                                sim_plan_string(context->plan, state->unit->name));
+    g_autoptr(GString) text = g_string_new(NULL);
+    g_string_append_printf(
+        text, "seed=0 name=%s parts=", sim_plan_string(context->plan, state->unit->name));
+    print_parts(context, state, text);
+    SimStringId arguments = sim_strings_intern(strings, text->str);
     SimInstruction *kernel =
         sim_plan_kernel(context->plan, context->compute, word, word, context->job->store_dtype);
     kernel->arguments = arguments;

@@ -50,6 +50,8 @@ static void copy(SimFsdp2Context *context, SimFsdp2State *state, const uint32_t 
     SimInstruction *kernel =
         sim_plan_kernel(plan, context->compute, word, word, state->unit->gather_dtype);
     kernel->hbm_bytes = bytes + source;
+    if (state->sharded_state == SIM_SHARDED_POST_FORWARD) /* parts of the smaller mesh */
+        kernel->group = context->post_forward_group;
     if (is_alone) {
         for (uint32_t i = 0; i < state->unit->parameters->len; i++)
             sim_plan_add_read(plan, SIM_TOUCH_WHOLE(state->parameters[i].sharded));

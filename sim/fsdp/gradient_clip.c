@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/gradient_clip.h"
 
+#include <inttypes.h>
+
 /* aten/src/ATen/native/cuda/MultiTensorApply.cuh: elements of one tensor that one block takes. */
 #define CHUNK_ELEMENTS UINT64_C(65536)
 #define NORM_BYTES UINT64_C(4)
@@ -97,6 +99,22 @@ static void touch_gradients(SimGradientClip *clip, const GArray *tensors, const 
     }
 }
 
+static uint64_t count_chunks(const SimOptimizerTensor *tensor, const SimRankClass *class)
+{
+    return (sim_optimizer_tensor_elements(tensor, class) + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS;
+}
+
+/* "chunks=4,1,0": how many partial sums each tensor has. */
+static SimStringId print_chunks(SimGradientClip *clip, const GArray *tensors,
+                                const SimRankClass *class)
+{
+    g_autoptr(GString) text = g_string_new("chunks=");
+    for (uint32_t i = 0; i < tensors->len; i++)
+        g_string_append_printf(text, i == 0 ? "%" PRIu64 : ",%" PRIu64,
+                               count_chunks(&g_array_index(tensors, SimOptimizerTensor, i), class));
+    return sim_strings_intern(sim_plan_strings(clip->plan), text->str);
+}
+
 /* A rank of CLASS: partial sums, and the kernel that makes norms of them. */
 static void launch_norms(SimGradientClip *clip, const GArray *tensors, const SimRankClass *class,
                          uint32_t offsets, const uint32_t *norms)
@@ -104,16 +122,16 @@ static void launch_norms(SimGradientClip *clip, const GArray *tensors, const Sim
     SimPlan *plan = clip->plan;
     uint64_t chunks = 0;
     for (uint32_t i = 0; i < tensors->len; i++)
-        chunks +=
-            (sim_optimizer_tensor_elements(&g_array_index(tensors, SimOptimizerTensor, i), class) +
-             CHUNK_ELEMENTS - 1) /
-            CHUNK_ELEMENTS;
+        chunks += count_chunks(&g_array_index(tensors, SimOptimizerTensor, i), class);
     uint64_t bytes = MAX(chunks, 1) * NORM_BYTES;
     uint32_t partials = alloc(clip, PARTIAL_NORMS, bytes);
     launch(clip, PARTIAL_NORMS)->hbm_bytes = sim_optimizer_tensor_sum(tensors, class) + bytes;
     touch_gradients(clip, tensors, class, false);
     sim_plan_add_write(plan, SIM_TOUCH_WHOLE(partials));
-    launch(clip, NORM)->hbm_bytes = bytes + NORM_BYTES * tensors->len;
+    SimStringId counts = print_chunks(clip, tensors, class);
+    SimInstruction *norm = launch(clip, NORM);
+    norm->hbm_bytes = bytes + NORM_BYTES * tensors->len;
+    norm->arguments = counts;
     sim_plan_add_read(plan, SIM_TOUCH_WHOLE(partials));
     sim_plan_add_read(plan, SIM_TOUCH_WHOLE(offsets));
     for (uint32_t i = 0; i < tensors->len; i++)
@@ -178,9 +196,12 @@ static uint32_t reduce_norms(SimGradientClip *clip, uint32_t stacked)
 static uint32_t compute_coefficient(SimGradientClip *clip, uint32_t total)
 {
     static const Word STEPS[] = {ADD, RECIPROCAL, MUL, CLAMP};
+    static const char *const ARGUMENTS[] = {"scalar=1e-06", "", "scalar=1", "max=1"};
+    SimStrings *strings = sim_plan_strings(clip->plan);
     uint32_t value = total;
     for (size_t i = 0; i < G_N_ELEMENTS(STEPS); i++) {
         uint32_t next = launch_small(clip, STEPS[i], value, NORM_BYTES);
+        sim_plan_last(clip->plan)->arguments = sim_strings_intern(strings, ARGUMENTS[i]);
         if (value != total)
             sim_plan_free_buffer(clip->plan, value);
         value = next;
