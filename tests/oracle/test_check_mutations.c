@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every way to break a good plan is reported, or a second judge says that it does no harm: 0
- * misses, 0 false alarms. Plans: PyTorch's own recordings. slow_check_mutations takes all of them.
+ * misses, 0 false alarms. Plans: PyTorch's own recordings. slow_check_mutations takes more of them.
  */
 #include "support/check_mutations.h"
 
