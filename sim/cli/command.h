@@ -25,6 +25,7 @@ SimExit sim_command_predict(int argc, char **argv);
 SimExit sim_command_check(int argc, char **argv);
 SimExit sim_command_collectives(int argc, char **argv);
 SimExit sim_command_list(int argc, char **argv);
+SimExit sim_command_validate(int argc, char **argv);
 
 /* Writes the message of a bad value or file, which is taken over; returns BAD_INPUT. */
 SimExit sim_command_fail(GError *error);

@@ -8,6 +8,7 @@ static const SimCommand commands[] = {
     {"predict", "what will memory, time and communication be?", sim_command_predict},
     {"check", "is this schedule safe before I run it?", sim_command_check},
     {"collectives", "what would nccl-tests print on this cluster?", sim_command_collectives},
+    {"validate", "does the simulator agree with a real run here?", sim_command_validate},
     {"list", "models, GPUs and clusters that ship", sim_command_list},
 };
 
