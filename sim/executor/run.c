@@ -170,7 +170,7 @@ SimRun *sim_run_new(const SimPlan *plan, const SimRunOptions *options, MPI_Comm 
     /* All ranks of a machine begin together. */
     MPI_Barrier(world);
     run->begin = sim_stream_clock();
-    MPI_Bcast(&run->begin, 1, MPI_INT64_T, 0, world);
+    PMPI_Bcast(&run->begin, 1, MPI_INT64_T, 0, world);
     make_tables(run);
     return g_steal_pointer(&run);
 }
