@@ -6,6 +6,9 @@
 
 # shellcheck disable=SC2034 # for those who source this
 build_packages=(build-essential cmake ninja-build pkg-config libglib2.0-dev libcsv-dev libcjson-dev)
+# shellcheck disable=SC2034
+# What the reference executor needs besides; the simulator builds and runs without them.
+executor_packages=(libopenmpi-dev openmpi-bin libopenblas-dev)
 
 # Progress, for people only.
 say() {
@@ -46,6 +49,9 @@ probe_package() {
     libcsv-dev) can_include csv.h ;;
     libcjson-dev) pkg-config --exists libcjson ;;
     check) pkg-config --exists check ;;
+    libopenmpi-dev) pkg-config --exists ompi-c ;;
+    openmpi-bin) command -v mpirun ;;
+    libopenblas-dev) pkg-config --exists openblas ;;
     libclang-rt-14-dev) [ -n "$(find "$(clang -print-resource-dir)" -name 'libclang_rt.asan-*.a')" ] ;;
     *) command -v "$1" ;;
     esac
