@@ -52,7 +52,8 @@ static void write_oom(SimJsonWriter *writer, const SimMemorySummary *memory)
     }
     sim_json_writer_begin_object(writer, "oom");
     write_moment(writer, &memory->oom_at);
-    sim_json_writer_uint(writer, "requested_bytes", oom->requested_bytes);
+    /* as in PyTorch's message: the segment that the device refused */
+    sim_json_writer_uint(writer, "requested_bytes", oom->segment_bytes);
     sim_json_writer_uint(writer, "allocated_bytes", oom->allocated_bytes);
     sim_json_writer_uint(writer, "active_bytes", oom->active_bytes);
     sim_json_writer_uint(writer, "reserved_bytes", oom->reserved_bytes);

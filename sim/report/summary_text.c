@@ -93,7 +93,7 @@ static void append_owners(GString *text, const SimMemorySummary *memory)
 static void append_oom(GString *text, const SimMemorySummary *memory)
 {
     const SimAllocatorOom *oom = &memory->history->oom;
-    g_autofree char *requested = sim_units_print_bytes(oom->requested_bytes);
+    g_autofree char *requested = sim_units_print_bytes(oom->segment_bytes);
     g_autofree char *largest = sim_units_print_bytes(oom->largest_free_block_bytes);
     g_autofree char *reserved = sim_units_print_bytes(oom->reserved_bytes);
     g_string_append_printf(text, "  out of memory at ");

@@ -30,6 +30,12 @@ class Memory(InFolder):
         memory = self.memory(*TITAN, "--hbm", "30GiB", "--allocator", "expandable_segments:True", code=1)
         self.assertNotIn("with_expandable_segments", memory["oom"])
 
+    def test_the_request_is_the_one_in_the_message(self):
+        # Logits of 501 MiB: PyTorch says that it tried to allocate 502.
+        memory = self.memory("llama-3.1-8b", "--gpus", 8, "--seq", 2048, "--hbm", "24GiB", "--allocator",
+                             "expandable_segments:True", "--reshard-after-forward", "last-block-kept", code=1)
+        self.assertEqual(memory["oom"]["requested_bytes"], 502 * 2**20)
+
     def test_auto_stops_when_peaks_repeat(self):
         steps = self.memory(*TITAN, "--hbm", "unlimited", "--steps", "auto")["steps"]
         self.assertLess(len(steps), 10)
