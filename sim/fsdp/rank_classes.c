@@ -26,10 +26,15 @@ static int compare_places(gconstpointer a, gconstpointer b)
 GArray *sim_rank_classes_compute(SimPlan *plan, uint32_t size, const GArray *shards)
 {
     g_autoptr(GArray) breaks = g_array_new(FALSE, FALSE, sizeof(uint32_t));
+    uint32_t last[2] = {size, size}; /* mostly all shards break at the same places */
     for (uint32_t i = 0; i < shards->len; i++) {
         uint32_t found[2];
         sim_shard_find_breaks(&g_array_index(shards, SimShard, i), size, &found[0], &found[1]);
+        if (found[0] == last[0] && found[1] == last[1])
+            continue;
         g_array_append_vals(breaks, found, 2);
+        last[0] = found[0];
+        last[1] = found[1];
     }
     g_array_append_val(breaks, size);
     g_array_sort(breaks, compare_places);
