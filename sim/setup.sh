@@ -5,7 +5,8 @@
 # until they fail. Sourced. ROOT is the top of the source tree.
 
 # shellcheck disable=SC2034 # for those who source this
-build_packages=(build-essential cmake ninja-build pkg-config libglib2.0-dev libcsv-dev libcjson-dev)
+build_packages=(build-essential cmake ninja-build pkg-config libglib2.0-dev libcsv-dev libcjson-dev
+    libprotobuf-c-dev protobuf-c-compiler)
 # shellcheck disable=SC2034
 # What the reference executor needs besides; the simulator builds and runs without them.
 executor_packages=(libopenmpi-dev openmpi-bin libopenblas-dev)
@@ -48,6 +49,8 @@ probe_package() {
     libglib2.0-dev) pkg-config --exists 'gio-2.0 >= 2.74' ;;
     libcsv-dev) can_include csv.h ;;
     libcjson-dev) pkg-config --exists libcjson ;;
+    libprotobuf-c-dev) pkg-config --exists libprotobuf-c ;;
+    protobuf-c-compiler) command -v protoc-c ;;
     check) pkg-config --exists check ;;
     libopenmpi-dev) pkg-config --exists ompi-c ;;
     openmpi-bin) command -v mpirun ;;

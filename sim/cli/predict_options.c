@@ -13,6 +13,10 @@ static const struct {
     [SIM_OUTPUT_TIMELINE] = {"timeline", "FILE.csv", "write every kernel, collective and copy"},
     [SIM_OUTPUT_MEMORY] = {"memory", "FILE.csv", "write every action of the allocator"},
     [SIM_OUTPUT_PLAN] = {"plan", "FILE.csv", "write the plan that was played"},
+    [SIM_OUTPUT_TRACE] = {"trace", "FILE.json[.gz]", "write a trace for ui.perfetto.dev"},
+    [SIM_OUTPUT_SNAPSHOT] = {"snapshot", "FILE.pickle",
+                             "write a snapshot for pytorch.org/memory_viz"},
+    [SIM_OUTPUT_CHAKRA] = {"chakra", "FOLDER", "write execution traces for ASTRA-sim, one a rank"},
 };
 
 static const char description[] =
@@ -132,6 +136,11 @@ static char *explain(const GError *error)
     return g_strdup(error->message);
 }
 
+bool sim_predict_options_is_folder(SimPredictOutput output)
+{
+    return output == SIM_OUTPUT_CHAKRA;
+}
+
 /* What no single option can tell. Returns the message, or NULL if all is well. */
 static char *check_combination(const SimPredictOptions *options, int n_rest)
 {
@@ -147,7 +156,11 @@ static char *check_combination(const SimPredictOptions *options, int n_rest)
         return g_strdup("--config cannot be combined with --from-plan: a plan has its settings");
     }
     for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
-        on_stdout += g_strcmp0(options->outputs[i], "-") == 0;
+        bool is_stdout = g_strcmp0(options->outputs[i], "-") == 0;
+        if (is_stdout && sim_predict_options_is_folder((SimPredictOutput)i)) {
+            return g_strdup_printf("--%s writes several files: it needs a folder", outputs[i].name);
+        }
+        on_stdout += is_stdout;
     }
     if (on_stdout > 1) {
         return g_strdup("only one output can go to standard output");

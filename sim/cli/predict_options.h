@@ -15,6 +15,9 @@ typedef enum SimPredictOutput {
     SIM_OUTPUT_TIMELINE,
     SIM_OUTPUT_MEMORY,
     SIM_OUTPUT_PLAN,
+    SIM_OUTPUT_TRACE,
+    SIM_OUTPUT_SNAPSHOT,
+    SIM_OUTPUT_CHAKRA, /* a folder */
     SIM_OUTPUT_COUNT
 } SimPredictOutput;
 
@@ -37,6 +40,9 @@ void sim_predict_options_done(SimPredictOptions *options);
 /* Sets what the options say. Errors as sim_settings_set. */
 bool sim_predict_options_apply(const SimPredictOptions *options, SimSettings *settings,
                                GError **error);
+
+/* True if OUTPUT is a folder of files rather than one file. */
+bool sim_predict_options_is_folder(SimPredictOutput output);
 
 /* True if something else than the text summary goes to standard output. */
 bool sim_predict_options_use_stdout(const SimPredictOptions *options);

@@ -65,6 +65,11 @@ const SimSummary *sim_prediction_summary(const SimPrediction *prediction)
     return prediction->summary;
 }
 
+uint64_t sim_prediction_hbm_bytes(const SimPrediction *prediction)
+{
+    return prediction->hbm_bytes;
+}
+
 bool sim_prediction_is_good(const SimPrediction *prediction)
 {
     return prediction->summary->memory.fits && prediction->summary->result->blocked->len == 0;

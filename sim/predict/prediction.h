@@ -31,6 +31,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimPrediction, sim_prediction_free)
 
 const SimSummary *sim_prediction_summary(const SimPrediction *prediction);
 
+/* What the allocator may reserve; UINT64_MAX = no end. */
+uint64_t sim_prediction_hbm_bytes(const SimPrediction *prediction);
+
 /* Spans and allocator events of RANKS: "all", "0-7,64", or NULL for the first rank of each class of
  * equal ranks. Errors PARSE, RANGE. Owned by the caller. */
 SimRecorder *sim_prediction_record(const SimPrediction *prediction, const char *ranks,

@@ -37,6 +37,16 @@ static void add_span(Replay *replay, uint32_t row, uint32_t stream, SimSpan span
     g_array_append_val(replay->track->spans, span);
 }
 
+/* Of the row that the host has just issued. */
+static void add_launch(Replay *replay, uint32_t row)
+{
+    const SimInstruction *instruction = sim_plan_instruction(replay->simulation->plan, row);
+    SimLaunch launch = {.instruction = row, .end = replay->host + replay->delay};
+    launch.begin =
+        launch.end - sim_rank_program_host_time(replay->simulation->cluster->gpu, instruction);
+    g_array_append_val(replay->track->launches, launch);
+}
+
 /* When an item can begin on LANE, and what held it back. */
 static SimTime begin_item(Replay *replay, Lane *lane, SimSpan *span)
 {
@@ -91,6 +101,7 @@ static void play_work(Replay *replay, uint32_t row, uint32_t stream, const SimRu
     span.arrival = span.start = begin_item(replay, lane, &span);
     span.end = lane->ready = end_of_kernel(replay, lane, kernel, span.start);
     add_span(replay, row, stream, span);
+    add_launch(replay, row);
 }
 
 /* What STREAM waits for, DELAY and BY, happened at TIME. */
@@ -150,6 +161,7 @@ static void play_collective(Replay *replay, uint32_t row, const SimInstruction *
     }
     lane->ready = span.end;
     add_span(replay, row, instruction->stream, span);
+    add_launch(replay, row);
 }
 
 /* False if the host waits for ever. */

@@ -2,35 +2,12 @@
 #include "trace/memory_csv.h"
 
 #include "base/csv.h"
-#include "hbm/allocator.h"
-
-static const char *action_name(SimAllocatorAction action)
-{
-    switch (action) {
-    case SIM_ALLOCATOR_ALLOC:
-        return "alloc";
-    case SIM_ALLOCATOR_FREE_REQUESTED:
-        return "free_requested";
-    case SIM_ALLOCATOR_FREE_COMPLETED:
-        return "free_completed";
-    case SIM_ALLOCATOR_SEGMENT_ALLOC:
-        return "segment_alloc";
-    case SIM_ALLOCATOR_SEGMENT_FREE:
-        return "segment_free";
-    case SIM_ALLOCATOR_SEGMENT_MAP:
-        return "segment_map";
-    case SIM_ALLOCATOR_SEGMENT_UNMAP:
-        return "segment_unmap";
-    case SIM_ALLOCATOR_OOM:
-        return "oom";
-    }
-    g_assert_not_reached();
-}
+#include "trace/action_name.h"
 
 static void write_event(SimCsvWriter *writer, const SimPlan *plan, const SimMemoryEvent *event)
 {
     const SimInstruction *instruction = sim_plan_instruction(plan, event->instruction);
-    sim_csv_writer_text(writer, action_name((SimAllocatorAction)event->action));
+    sim_csv_writer_text(writer, sim_action_name_get((SimAllocatorAction)event->action));
     if (event->buffer == SIM_PLAN_NONE) {
         sim_csv_writer_empty(writer);
         sim_csv_writer_empty(writer);

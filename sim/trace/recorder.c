@@ -11,6 +11,7 @@ static void free_track(void *data)
     SimTrack *track = data;
     g_array_unref(track->spans);
     g_array_unref(track->memory_times);
+    g_array_unref(track->launches);
     g_free(track);
 }
 
@@ -43,6 +44,7 @@ SimTrack *sim_recorder_add(SimRecorder *recorder, uint32_t rank)
     track->spans = g_array_new(FALSE, FALSE, sizeof(SimSpan));
     track->memory_events = NULL;
     track->memory_times = g_array_new(FALSE, FALSE, sizeof(SimTime));
+    track->launches = g_array_new(FALSE, FALSE, sizeof(SimLaunch));
     g_ptr_array_add(recorder->tracks, track);
     return track;
 }

@@ -5,7 +5,7 @@
  * folder read it.
  *
  * Ranks with the same memory share one array of events; only the times are each rank's own.
- * Memory: 56 bytes a span, 8 bytes a rank and memory event.
+ * Memory: 56 bytes a span, 24 a launch, 8 bytes a rank and memory event.
  */
 #pragma once
 
@@ -17,11 +17,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The host's part in a kernel, copy or collective. */
+typedef struct SimLaunch {
+    uint32_t instruction; /* of the plan */
+    SimTime begin, end;
+} SimLaunch;
+
 typedef struct SimTrack {
     uint32_t rank;
     GArray *spans;               /* of SimSpan, by (start, stream, instruction) once sorted */
     const GArray *memory_events; /* of SimMemoryEvent, in order; borrowed, may be NULL */
     GArray *memory_times;        /* of SimTime, one a memory event */
+    GArray *launches;            /* of SimLaunch, in host order; empty if not known */
 } SimTrack;
 
 typedef struct SimRecorder SimRecorder;
