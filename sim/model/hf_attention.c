@@ -77,9 +77,10 @@ static SimSlot write_math(SimProgram *p, const SimHfAttention *a, SimSlot query,
     SimSlot all_k = is_grouped ? sim_program_bind(p, write_repeat(p, a, k)) : SIM_SLOT_NONE;
     SimSlot all_v = is_grouped ? sim_program_bind(p, write_repeat(p, a, v)) : SIM_SLOT_NONE;
     SimSlot turned = sim_forward_transpose(p, is_grouped ? all_k : k, 2, 3);
-    turned = sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, turned, 1);
+    turned = sim_program_bind(p, sim_forward_scalar(p, SIM_OPERATOR_MUL_SCALAR, turned, 1));
     SimSlot scores = sim_hf_attention_matmul(p, a->heads, scaled, turned, SIM_DIM_SEQUENCE, dim,
                                              SIM_DIM_SEQUENCE);
+    sim_program_delete(p, turned);
     SimSlot weights = sim_program_bind(p, sim_forward_unary(p, SIM_OPERATOR_SAFE_SOFTMAX, scores));
     if (a->dropout > 0)
         weights = sim_program_rebind(p, weights, sim_forward_dropout(p, weights, a->dropout));

@@ -27,6 +27,46 @@ static void set_figures(SimOperatorKernel *kernel, const SimLayout *query, const
         2 * matrix_products * dims[0] * dims[1] * dims[2] * key->shape.dims[2] * dims[3];
 }
 
+/* Into how many parts flash cuts the keys where the queries alone would leave SMs idle
+ * (num_splits_heuristic of flash_api.cpp): the fewest that keep them 85 % as busy as the best
+ * number would. A kernel has 128 threads, so an SM counts twice. Not with dropout. */
+static uint64_t count_splits(const SimOperatorCall *call)
+{
+    const uint64_t *dims = call->inputs[0]->shape.dims;
+    uint64_t width = dims[3] <= 64 ? 256 : dims[3] <= 128 ? 128 : 64;
+    uint64_t blocks = dims[0] * dims[1] * ((dims[2] + 63) / 64),
+             slots = 2 * call->setting->sm_count;
+    uint64_t columns = (call->inputs[1]->shape.dims[2] + width - 1) / width;
+    uint64_t most = MIN(MIN(columns, slots), 128);
+    if (call->attributes->scalar > 0 || 10 * blocks >= 8 * slots)
+        return 1;
+    double best = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint64_t splits = 1; splits <= most; splits++) {
+            uint64_t part = (columns + splits - 1) / splits;
+            if (splits > 1 && part == (columns + splits - 2) / (splits - 1))
+                continue; /* no fewer blocks a part than with one part less */
+            uint64_t waves = (blocks * splits + slots - 1) / slots;
+            double busy = (double)(blocks * splits) / (double)(waves * slots);
+            if (pass == 0)
+                best = MAX(best, busy);
+            else if (busy >= 0.85 * best)
+                return splits;
+        }
+    return 1;
+}
+
+/* Partial results of each part, in f32. */
+static void describe_splits(SimOperatorCall *call, uint64_t rows)
+{
+    uint64_t splits = count_splits(call), head_dim = call->inputs[0]->shape.dims[3];
+    if (splits == 1)
+        return;
+    sim_operator_describe_scratch(call, 4 * splits * rows);
+    sim_operator_describe_scratch(call, 4 * splits * rows *
+                                            round_up(head_dim, head_dim <= 128 ? 32 : 64));
+}
+
 /* Random state: philox seed of two 64-bit words and an unused one. With dropout
  * the seed exists twice for a moment, and the unused word comes before it. */
 static void describe_forward(SimOperatorCall *call)
@@ -41,6 +81,7 @@ static void describe_forward(SimOperatorCall *call)
     SimLayout unused = sim_layout_contiguous(&unused_shape, SIM_DTYPE_I64);
     sim_operator_describe_output(call, &out);
     sim_operator_describe_output(call, &lse);
+    describe_splits(call, sim_layout_elements(&lse));
     bool has_dropout = call->attributes->scalar > 0;
     if (has_dropout)
         sim_operator_describe_scratch(call, sim_layout_bytes(&seed));
@@ -54,6 +95,8 @@ static void describe_forward(SimOperatorCall *call)
     SimOperatorKernel *kernel =
         sim_operator_describe_kernel(call, SIM_OPERATOR_ATTENTION, 7, has_dropout ? 7 : 3);
     set_figures(kernel, query, call->inputs[1], 2);
+    if (call->n_scratch == 2) /* of splits: freed in the order in which they were made */
+        sim_operator_describe_release_below(call);
 }
 
 /* Gradient and output are brought to [B, S, heads, head_dim] in one piece first

@@ -46,8 +46,8 @@ static void describe_topk_grad(SimOperatorCall *call)
     scatter->hbm_bytes += sim_layout_bytes(call->inputs[0]);
 }
 
-/* Values and where they came from; scratch: 0, 1, 2.. and cub's, 64-bit keys all through
- * (aten/src/ATen/native/cuda/Sort.cpp). */
+/* Values and where they came from; scratch: up to 4096 items, which a block sorts in place, a copy;
+ * else 0, 1, 2.. and cub's, 64-bit keys all through (aten/src/ATen/native/cuda/Sort.cpp). */
 static void describe_sort(SimOperatorCall *call)
 {
     const SimLayout *in = call->inputs[0];
@@ -55,8 +55,9 @@ static void describe_sort(SimOperatorCall *call)
     sim_operator_describe_output(call, in);
     sim_operator_describe_output(call, in);
     sim_operator_describe_scratch(call, bytes);
-    sim_operator_describe_scratch(call,
-                                  sim_operator_describe_sort_bytes(sim_layout_elements(in), 64));
+    if (sim_layout_elements(in) > 4096)
+        sim_operator_describe_scratch(
+            call, sim_operator_describe_sort_bytes(sim_layout_elements(in), 64));
     SimOperatorKernel *kernel = sim_operator_describe_kernel(call, SIM_OPERATOR_SORT, 1, 3);
     kernel->hbm_bytes += 8 * 4 * bytes; /* a pass over keys and values for every 8 bits */
 }

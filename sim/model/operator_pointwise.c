@@ -30,7 +30,8 @@ static void describe_column_scratch(SimOperatorCall *call, uint64_t rows, uint64
     uint64_t grid = divide_up(columns, width * vector);
     uint64_t target = call->setting->sm_count * (threads_per_sm / (width * height));
     uint64_t values = divide_up(rows, height);
-    if ((values < height * 16 && values < 256) || grid > target)
+    bool is_shared = rows >= height * 16 || rows >= 256; /* by the warps of a block */
+    if (!is_shared || values < 256 || grid > target)
         return;
     uint64_t blocks =
         MAX(MIN(divide_up(target, grid), divide_up(values, 16)), divide_up(values, 256));
