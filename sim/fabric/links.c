@@ -6,6 +6,7 @@
 
 #include "fabric/group_shape.h"
 #include "fabric/maxmin.h"
+#include "hardware/slow_link.h"
 
 #define MOST_CAPACITY (UINT64_C(1) << 46) /* of the solver */
 
@@ -256,8 +257,14 @@ static GArray *build_classes(SimLinks *links, const SimCluster *cluster, const G
         for (end = begin; end < crossings->len && all[end].physical == all[begin].physical; end++)
             ;
         LinkKind kind = find_kind(cluster, all[begin].physical);
+        uint64_t rate = capacity[kind];
+        if (cluster->slow_links) {
+            uint32_t number = all[begin].physical - first_link(cluster, kind);
+            rate = (uint64_t)MAX(
+                (double)rate * sim_slow_link_find(cluster, (SimLinkKind)kind, number), 1);
+        }
         Load *load = &loads[n++];
-        *load = (Load){all + begin, end - begin, capacity[kind], kind};
+        *load = (Load){all + begin, end - begin, rate, kind};
         gpointer class;
         if (g_hash_table_lookup_extended(known, load, NULL, &class)) {
             g_array_index(links->multiplicity, uint32_t, GPOINTER_TO_UINT(class))++;

@@ -249,6 +249,7 @@ void sim_cluster_free(SimCluster *cluster)
     g_free(cluster->type);
     sim_gpu_free(cluster->gpu);
     sim_comm_free(cluster->comm);
+    g_clear_pointer(&cluster->slow_links, g_array_unref);
     g_free(cluster);
 }
 

@@ -51,6 +51,7 @@ typedef struct SimCluster {
     double oversubscription; /* of a leaf's ports down to those up, at least 1 */
     bool has_rails;          /* a node's NICs go to as many leaf switches */
     SimCommLibrary library;  /* whose algorithms run: nccl unless the job says otherwise */
+    GArray *slow_links;      /* of SimSlowLink (slow_link.h), owned; NULL = none */
 } SimCluster;
 
 /* Loads DESCRIPTION: a name, a file (ends in .json) or a string (has a colon). MODELS is the folder

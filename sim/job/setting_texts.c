@@ -108,6 +108,34 @@ bool sim_setting_texts_check_allocator(const char *text, GError **error)
     return sim_allocator_config_parse(&config, text, error);
 }
 
+bool sim_setting_texts_check_jitter(const char *text, GError **error)
+{
+    char *end;
+    double per_cent = g_ascii_strtod(text, &end);
+
+    return (end != text && *end == '\0' && per_cent >= 0 && per_cent <= 100) ||
+           fail(error, SIM_ERROR_RANGE, "per cent from 0 to 100", text);
+}
+
+bool sim_setting_texts_check_slow_rank(const char *text, GError **error)
+{
+    char *end;
+    uint64_t rank = g_ascii_strtoull(text, &end, 10);
+    const char *factor = end + 1;
+
+    if (!g_ascii_isdigit(*text) || *end != ':' || rank > UINT32_MAX)
+        return fail(error, SIM_ERROR_SCHEMA, "R:FACTOR, as in 3:1.2", text);
+    double slowness = g_ascii_strtod(factor, &end);
+    return (end != factor && *end == '\0' && slowness >= 0.01 && slowness <= 1000) ||
+           fail(error, SIM_ERROR_RANGE, "a factor from 0.01 to 1000", text);
+}
+
+bool sim_setting_texts_check_slow_link(const char *text, GError **error)
+{
+    return strchr(text, ':') != NULL ||
+           fail(error, SIM_ERROR_SCHEMA, "NAME:FACTOR, as in nic0.3:0.5", text);
+}
+
 bool sim_setting_texts_check_hbm(const char *text, GError **error)
 {
     uint64_t bytes;

@@ -20,6 +20,10 @@ bool sim_setting_texts_check_backward_prefetch(const char *text, GError **error)
 bool sim_setting_texts_check_bucket(const char *text, GError **error);
 bool sim_setting_texts_check_wrap(const char *text, GError **error);
 bool sim_setting_texts_check_allocator(const char *text, GError **error);
+/* Whether there is such a rank or link is known only with the cluster. */
+bool sim_setting_texts_check_jitter(const char *text, GError **error);
+bool sim_setting_texts_check_slow_rank(const char *text, GError **error);
+bool sim_setting_texts_check_slow_link(const char *text, GError **error);
 bool sim_setting_texts_check_hbm(const char *text, GError **error);
 bool sim_setting_texts_check_ranks(const char *text, GError **error);
 

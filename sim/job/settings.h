@@ -106,6 +106,10 @@ typedef struct SimSettings {
     char *hbm;       /* size or "unlimited"; NULL = by the GPU */
     /* simulation */
     int collectives; /* SimCommLibrary */
+    char *jitter;    /* a number: of kernels, per cent */
+    char *slow_rank; /* "R:FACTOR", with "," between several; NULL = none */
+    char *slow_link; /* "NAME:FACTOR", the same (slow_link.h) */
+    int64_t seed;    /* of the jitter */
     int fold;        /* SimFold */
     int64_t jobs;    /* threads; 0 = all cores */
     char *ranks;     /* whose rows the CSVs hold: "all", "0-7,64"; NULL = the first of each class */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "predict/expandable_hint.h"
 #include "predict/memory_settings.h"
+#include "predict/unequal_settings.h"
 
 struct SimPrediction {
     const SimPlan *plan;
@@ -35,6 +36,10 @@ SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
         .progress = options->progress,
         .user_data = options->user_data,
     };
+    if (!sim_unequal_settings_read(settings, cluster, &simulation, error)) {
+        return NULL;
+    }
+    g_autoptr(GArray) slow_ranks = simulation.slow_ranks;
     prediction->simulation = sim_simulation_new(plan, cluster, &simulation, error);
     if (prediction->simulation == NULL) {
         return NULL;

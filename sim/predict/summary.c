@@ -89,6 +89,7 @@ static void add_time(SimSummary *summary, const SimSimulation *simulation)
     const SimTrack *track = sim_recorder_track(recorder, 0);
     time->split = sim_time_split_compute(summary->plan, track, time->begin, time->end);
     summary->communication = sim_communication_compute(summary->plan, track, time->step);
+    summary->waiting = sim_waiting_new(summary->plan, simulation, summary->result, time->step);
     summary->has_time = true;
 }
 
@@ -194,5 +195,6 @@ void sim_summary_free(SimSummary *summary)
     g_free(summary->time_basis);
     cJSON_Delete(summary->model);
     cJSON_Delete(summary->config);
+    sim_waiting_free(summary->waiting);
     g_free(summary);
 }

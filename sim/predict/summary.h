@@ -10,6 +10,7 @@
 #include "hardware/cluster.h"
 #include "predict/expandable_hint.h"
 #include "predict/time_split.h"
+#include "predict/waiting.h"
 #include "rank/simulation.h"
 
 #include <glib.h>
@@ -63,6 +64,7 @@ typedef struct SimSummary {
     SimTimeSummary time;
     bool has_throughput; /* time, and the plan says how many tokens and FLOPs */
     SimThroughput throughput;
+    SimWaiting *waiting;             /* owned; NULL without a time */
     GArray *communication;           /* of SimCommunicationLine; owned */
     char *memory_basis, *time_basis; /* owned */
     GPtrArray *warnings;             /* of char *; owned */

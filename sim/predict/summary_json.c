@@ -199,6 +199,54 @@ static void write_time(SimJsonWriter *writer, const SimSummary *summary)
     sim_json_writer_end_object(writer);
 }
 
+static void write_waiting_line(SimJsonWriter *writer, const SimWaitingLine *line, SimTime time)
+{
+    sim_json_writer_begin_object(writer, NULL);
+    sim_json_writer_uint(writer, "rank", line->rank);
+    sim_json_writer_uint(writer, "ranks", line->ranks);
+    write_seconds(writer, "seconds", time);
+}
+
+static void write_waiters(SimJsonWriter *writer, const SimWaiting *waiting)
+{
+    sim_json_writer_begin_array(writer, "longest");
+    for (guint i = 0; i < waiting->waiters->len; i++) {
+        const SimWaitingLine *line = &g_array_index(waiting->waiters, SimWaitingLine, i);
+        write_waiting_line(writer, line, line->waited);
+        sim_json_writer_begin_array(writer, "for");
+        for (uint32_t cause = 0; cause < line->n_causes; cause++) {
+            sim_json_writer_begin_object(writer, NULL);
+            sim_json_writer_uint(writer, "rank", line->causes[cause].rank);
+            write_seconds(writer, "seconds", line->causes[cause].time);
+            sim_json_writer_end_object(writer);
+        }
+        sim_json_writer_end_array(writer);
+        sim_json_writer_end_object(writer);
+    }
+    sim_json_writer_end_array(writer);
+}
+
+static void write_waiting(SimJsonWriter *writer, const SimWaiting *waiting)
+{
+    if (waiting == NULL) {
+        sim_json_writer_null(writer, "waiting");
+        return;
+    }
+    sim_json_writer_begin_object(writer, "waiting");
+    write_seconds(writer, "min", waiting->min);
+    write_seconds(writer, "median", waiting->median);
+    write_seconds(writer, "max", waiting->max);
+    write_waiters(writer, waiting);
+    sim_json_writer_begin_array(writer, "caused");
+    for (guint i = 0; i < waiting->causers->len; i++) {
+        const SimWaitingLine *line = &g_array_index(waiting->causers, SimWaitingLine, i);
+        write_waiting_line(writer, line, line->caused);
+        sim_json_writer_end_object(writer);
+    }
+    sim_json_writer_end_array(writer);
+    sim_json_writer_end_object(writer);
+}
+
 static void write_throughput(SimJsonWriter *writer, const SimSummary *summary)
 {
     const SimThroughput *throughput = &summary->throughput;
@@ -268,6 +316,7 @@ void sim_summary_json_save(const SimSummary *summary, SimOutputFile *file)
     write_memory(&writer, &summary->memory);
     write_time(&writer, summary);
     write_blocked(&writer, summary);
+    write_waiting(&writer, summary->waiting);
     write_throughput(&writer, summary);
     write_communication(&writer, summary);
     write_rest(&writer, summary);

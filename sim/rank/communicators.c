@@ -96,6 +96,15 @@ static bool start_current(SimCommunicators *communicators, uint32_t communicator
     return true;
 }
 
+/* Among those that arrive together the first class, and in it the first rank, is the last one: the
+ * same folded and unfolded. */
+static bool is_before(const SimPartition *partition, uint32_t entity, uint32_t other)
+{
+    uint32_t class_ = sim_partition_entity(partition, entity)->class_;
+    uint32_t other_class = sim_partition_entity(partition, other)->class_;
+    return class_ != other_class ? class_ < other_class : entity < other;
+}
+
 bool sim_communicators_arrive(SimCommunicators *communicators, uint32_t communicator,
                               uint32_t number, SimMember member, uint32_t instruction, SimTime time)
 {
@@ -110,7 +119,8 @@ bool sim_communicators_arrive(SimCommunicators *communicators, uint32_t communic
             first->collective != own->collective || first->bytes != own->bytes;
     }
     if (collective->arrived == 0 || time > collective->last_arrival ||
-        (time == collective->last_arrival && member.entity < collective->last_entity)) {
+        (time == collective->last_arrival &&
+         is_before(communicators->partition, member.entity, collective->last_entity))) {
         collective->last_arrival = time;
         collective->last_entity = member.entity;
     }

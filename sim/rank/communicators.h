@@ -5,7 +5,7 @@
  * PyTorch 2.8 on NCCL itself keeps the order): the k-th of every member is one collective. It
  * starts when the last member's stream has reached it and the one before has ended.
  *
- * 64 bytes a collective and communicator.
+ * 72 bytes a collective and communicator.
  */
 #pragma once
 
@@ -27,6 +27,7 @@ typedef struct SimCollective {
     uint32_t last_entity; /* who made last_arrival; the lowest of several */
     uint32_t instruction; /* of the plan, of the first to arrive */
     SimLoad load;         /* on every member; of the first to arrive */
+    SimTime waited;       /* by all members, in the last step */
     bool is_mismatched;   /* a member brought another operation or size: it never starts */
 } SimCollective;
 

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "fabric/group_shape.h"
+#include "hardware/slow_link.h"
+
 /* The work of one refinement: colours, and words that become the next colours. */
 typedef struct Refinement {
     const SimPlan *plan;
@@ -60,6 +63,52 @@ static uint32_t colour_by_rows(Refinement *work)
         work->colour[rank] =
             intern(words, (const uint32_t *)(void *)work->scratch->data, work->scratch->len);
     }
+    return g_hash_table_size(words);
+}
+
+static void append_factor(GArray *words, double factor)
+{
+    uint64_t bits;
+    memcpy(&bits, &factor, sizeof bits);
+    uint32_t halves[] = {(uint32_t)(bits >> 32), (uint32_t)bits};
+    g_array_append_vals(words, halves, 2);
+}
+
+/* What RANK's own links have of their rate. */
+static void append_links(const SimCluster *cluster, uint32_t rank, GArray *words)
+{
+    uint32_t node = rank / cluster->gpus_per_node, first, end;
+    sim_group_shape_nics(cluster, rank, &first, &end);
+    append_factor(words, sim_slow_link_find(cluster, SIM_LINK_NVLINK, rank));
+    append_factor(words, sim_slow_link_find(cluster, SIM_LINK_PCIE, rank));
+    for (uint32_t nic = first; nic < end; nic++) {
+        append_factor(
+            words, sim_slow_link_find(cluster, SIM_LINK_NIC, node * cluster->nics_per_node + nic));
+    }
+    uint32_t rails = cluster->has_rails ? cluster->nics_per_node : 1;
+    for (uint32_t rail = 0; cluster->leaf_nodes > 0 && rail < rails; rail++) {
+        append_factor(words, sim_slow_link_find(cluster, SIM_LINK_LEAF,
+                                                node / cluster->leaf_nodes * rails + rail));
+    }
+}
+
+/* Splits the colours by what else makes ranks unequal. Returns how many there are. */
+static uint32_t colour_by_pace(Refinement *work, const uint64_t *slowness, bool has_jitter)
+{
+    g_autoptr(GHashTable) words = new_words();
+    for (uint32_t rank = 0; rank < work->ranks; rank++) {
+        uint64_t pace = slowness != NULL ? slowness[rank] : 0;
+        uint32_t word[] = {work->colour[rank], (uint32_t)(pace >> 32), (uint32_t)pace,
+                           has_jitter ? rank : 0};
+        g_array_set_size(work->scratch, 0);
+        g_array_append_vals(work->scratch, word, G_N_ELEMENTS(word));
+        if (work->cluster->slow_links != NULL) {
+            append_links(work->cluster, rank, work->scratch);
+        }
+        work->next[rank] =
+            intern(words, (const uint32_t *)(void *)work->scratch->data, work->scratch->len);
+    }
+    memcpy(work->colour, work->next, work->ranks * sizeof *work->colour);
     return g_hash_table_size(words);
 }
 
@@ -161,9 +210,12 @@ static void add_communicators(SimPartition *partition, const SimPlan *plan, uint
             void *known;
             if (fold && g_hash_table_lookup_extended(first_of_word, word, NULL, &known)) {
                 partition->communicator_of_list[group][list] = GPOINTER_TO_UINT(known);
+                g_array_index(partition->communicators, SimCommunicator, GPOINTER_TO_UINT(known))
+                    .lists++;
                 continue;
             }
-            SimCommunicator communicator = {group, list, 0, partition->members->len, 0};
+            SimCommunicator communicator = {
+                .group = group, .list = list, .lists = 1, .first_member = partition->members->len};
             communicator.ranks = add_members(partition, plan, group, list, count_of_entity);
             communicator.n_members = partition->members->len - communicator.first_member;
             uint32_t number = partition->communicators->len;
@@ -220,7 +272,8 @@ static SimPartition *new_partition(const SimPlan *plan)
     return partition;
 }
 
-SimPartition *sim_partition_new(const SimPlan *plan, const SimCluster *cluster, bool fold)
+SimPartition *sim_partition_new(const SimPlan *plan, const SimCluster *cluster,
+                                const uint64_t *slowness, bool has_jitter, bool fold)
 {
     SimPartition *partition = new_partition(plan);
     uint32_t ranks = partition->ranks;
@@ -239,6 +292,9 @@ SimPartition *sim_partition_new(const SimPlan *plan, const SimCluster *cluster, 
     uint32_t colours = colour_by_rows(&work);
     partition->programs = colours;
     memcpy(program_of_rank, work.colour, ranks * sizeof *program_of_rank);
+    if (slowness != NULL || has_jitter || cluster->slow_links != NULL) {
+        colours = colour_by_pace(&work, slowness, has_jitter);
+    }
     for (uint32_t more = refine(&work); more != colours; more = refine(&work)) {
         colours = more;
     }

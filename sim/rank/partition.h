@@ -2,7 +2,8 @@
  *
  * Which ranks nothing distinguishes, so that one of them stands for all.
  *
- * Ranks begin apart if their rows of the plan differ, and are split until it holds that ranks of
+ * Ranks begin apart if their rows of the plan, the pace of their kernels or the links next to them
+ * differ (with jitter all do), and are split until it holds that ranks of
  * one class sit in nodes and communicators of the same composition (how many members of each
  * class). That is the coarsest equitable partition, found by colour refinement: members of a class
  * then have the same history, because all that reaches a rank comes from its rows, its
@@ -45,6 +46,7 @@ typedef struct SimCommunicator {
     uint32_t group;                   /* of the plan */
     uint32_t list;                    /* the first it stands for */
     uint32_t ranks;                   /* members of that one list */
+    uint32_t lists;                   /* how many it stands for */
     uint32_t first_member, n_members; /* in SimPartition.members, by entity */
 } SimCommunicator;
 
@@ -60,8 +62,10 @@ typedef struct SimPartition {
     uint32_t classes, programs;
 } SimPartition;
 
-/* PLAN's ranks on CLUSTER (whose gpus is the same number). */
-SimPartition *sim_partition_new(const SimPlan *plan, const SimCluster *cluster, bool fold);
+/* PLAN's ranks on CLUSTER (whose gpus is the same number). SLOWNESS [ranks]: of their kernels
+ * (pace.h); NULL: all alike. HAS_JITTER: no rank is like another. */
+SimPartition *sim_partition_new(const SimPlan *plan, const SimCluster *cluster,
+                                const uint64_t *slowness, bool has_jitter, bool fold);
 void sim_partition_free(SimPartition *partition);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimPartition, sim_partition_free)
 

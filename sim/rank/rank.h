@@ -68,7 +68,8 @@ typedef struct SimRankWorld {
     SimCommunicators *communicators;
     SimRunTable *runs;
     const SimPace *pace;
-    SimTime now; /* nothing that is not known yet can have happened before it */
+    int32_t last_step; /* whose waiting is counted; -1: all of the plan */
+    SimTime now;       /* nothing that is not known yet can have happened before it */
     SimRankStartFunc start;
     SimRankWakeFunc wake;
     SimRankLoadFunc load;
@@ -107,6 +108,7 @@ typedef struct SimRank {
     SimMemoryRun *memory; /* its own, if memory depends on time; else NULL */
     SimRankLog *log;      /* NULL but for a rank that is played once more */
     uint64_t slowness;    /* its kernels' times, in 2^-32 */
+    SimTime waited;       /* for later members of collectives, in the last step */
     SimTime wake;         /* asked for; SIM_TIME_NEVER = none */
     uint32_t wakes;       /* how many were asked for: the last one counts */
     uint32_t known_frees; /* of the program's lent frees: the events of all before it are known */

@@ -198,6 +198,7 @@ static void arrive(SimRank *rank, SimRankWorld *world, SimRankStream *stream, co
     SimTime rest = change_state(rank, world, time, load);
     time += collective->load.sms > 0 ? rest : 0;
     stream->has_arrived = true;
+    stream->ready = time;
     rank->in_flight++;
     if (rank->log != NULL) {
         rank->log->arrivals[item->position] = time;
@@ -209,11 +210,26 @@ static void arrive(SimRank *rank, SimRankWorld *world, SimRankStream *stream, co
     }
 }
 
+/* How long the rank has waited for later members, if it counts. */
+static void count_waiting(SimRank *rank, const SimRankWorld *world, const SimItem *item,
+                          SimCollective *collective, uint32_t communicator, SimTime arrival)
+{
+    uint32_t row = sim_rank_program_row(rank->program, item->position);
+    SimTime before = item->number == 0 ? 0 : collective[-1].end;
+    SimTime waited = collective->start - MAX(arrival, before);
+    if (rank->log == NULL && waited > 0 &&
+        sim_plan_instruction(world->plan, row)->step == world->last_step) {
+        rank->waited += waited;
+        collective->waited += waited * find_member(rank, world->partition, communicator).count;
+    }
+}
+
 static void leave(SimRank *rank, SimRankWorld *world, SimRankStream *stream, const SimItem *item,
                   SimTime time)
 {
     uint32_t communicator;
-    const SimCollective *collective = find_collective(rank, world, item, &communicator);
+    SimCollective *collective = find_collective(rank, world, item, &communicator);
+    count_waiting(rank, world, item, collective, communicator, stream->ready);
     SimLoad load = {rank->load.sms - collective->load.sms,
                     rank->load.hbm_gbps - collective->load.hbm_gbps};
     change_state(rank, world, time, load);

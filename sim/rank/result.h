@@ -28,6 +28,8 @@ typedef struct SimClassResult {
     const SimMemoryHistory *memory; /* NULL if its host never got to the first allocation */
     const SimTime *phase_ends; /* [program->phases] when stream `compute` has ended the work of the
                                   phase; SIM_TIME_NEVER where never */
+    SimTime waited; /* by each of them in collectives of the last step, for later members */
+    SimTime caused; /* waiting of all other ranks that they caused, in all */
 } SimClassResult;
 
 typedef struct SimResult {

@@ -167,11 +167,22 @@ static void build_ranks(SimSimulation *simulation)
     for (uint32_t i = 0; i < partition->entities->len; i++) {
         const SimEntity *entity = sim_partition_entity(partition, i);
         const SimRankProgram *program = simulation->programs[entity->program];
-        sim_rank_init(&simulation->ranks[i], program, i, entity->rank, SIM_PACE_ONE);
+        uint64_t slowness =
+            simulation->slowness != NULL ? simulation->slowness[entity->rank] : SIM_PACE_ONE;
+        sim_rank_init(&simulation->ranks[i], program, i, entity->rank, slowness);
         if (program->is_time_bound) {
             sim_rank_start_memory(&simulation->ranks[i], simulation->plan, &memory);
         }
     }
+}
+
+static int32_t find_last_step(const SimPlan *plan)
+{
+    int32_t last = -1;
+    for (uint32_t i = 0; i < sim_plan_length(plan); i++) {
+        last = MAX(last, sim_plan_instruction(plan, i)->step);
+    }
+    return last;
 }
 
 static void build_world(SimSimulation *simulation)
@@ -186,10 +197,36 @@ static void build_world(SimSimulation *simulation)
                                        .start = push_start,
                                        .wake = push_wake,
                                        .load = find_load,
+                                       .last_step = find_last_step(simulation->plan),
                                        .user_data = simulation,
                                        .trial = g_array_new(FALSE, FALSE, sizeof(SimTrialEvent)),
                                        .saved = g_new(SimRankStream, streams),
                                        .stop_time = SIM_TIME_NEVER};
+}
+
+/* *SLOWNESS [ranks], owned by the caller; NULL if all ranks are alike. */
+static bool read_slow_ranks(const SimPlan *plan, const GArray *slow_ranks, uint64_t **slowness,
+                            GError **error)
+{
+    uint32_t ranks = sim_plan_ranks(plan);
+    if (slow_ranks == NULL || slow_ranks->len == 0) {
+        return true;
+    }
+    g_autofree uint64_t *found = g_new(uint64_t, ranks);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        found[rank] = SIM_PACE_ONE;
+    }
+    for (guint i = 0; i < slow_ranks->len; i++) {
+        const SimSlowRank *slow = &g_array_index(slow_ranks, SimSlowRank, i);
+        if (slow->rank >= ranks) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
+                        "slow rank %u: expected a rank from 0 to %u", slow->rank, ranks - 1);
+            return false;
+        }
+        found[slow->rank] = sim_pace_factor(slow->factor);
+    }
+    *slowness = g_steal_pointer(&found);
+    return true;
 }
 
 SimSimulation *sim_simulation_new(const SimPlan *plan, const SimCluster *cluster,
@@ -201,11 +238,18 @@ SimSimulation *sim_simulation_new(const SimPlan *plan, const SimCluster *cluster
                     sim_plan_ranks(plan), cluster->name, cluster->gpus);
         return NULL;
     }
+    g_autofree uint64_t *slowness = NULL;
+    if (!read_slow_ranks(plan, options->slow_ranks, &slowness, error)) {
+        return NULL;
+    }
     g_autoptr(SimSimulation) simulation = g_new0(SimSimulation, 1);
     simulation->plan = plan;
     simulation->cluster = cluster;
     simulation->options = *options;
-    simulation->partition = sim_partition_new(plan, cluster, options->fold);
+    sim_pace_init(&simulation->pace, options->jitter, options->seed);
+    simulation->slowness = g_steal_pointer(&slowness);
+    simulation->partition = sim_partition_new(plan, cluster, simulation->slowness,
+                                              simulation->pace.has_jitter, options->fold);
     simulation->programs = g_new0(SimRankProgram *, simulation->partition->programs);
     simulation->memory_runs = g_new0(SimMemoryRun *, simulation->partition->programs);
     simulation->runs = sim_run_table_new(cluster->gpu);
@@ -247,6 +291,7 @@ void sim_simulation_free(SimSimulation *simulation)
     sim_run_table_free(simulation->runs);
     sim_communicators_free(simulation->communicators);
     g_free(simulation->shapes);
+    g_free(simulation->slowness);
     sim_flows_free(simulation->flows);
     sim_collective_cache_free(simulation->costs);
     sim_links_free(simulation->links);
@@ -331,6 +376,22 @@ static bool play_instant(SimSimulation *simulation)
     return true;
 }
 
+/* Whose late arrivals made others wait. */
+static void add_causes(SimSimulation *simulation)
+{
+    for (uint32_t i = 0; i < simulation->partition->communicators->len; i++) {
+        uint32_t lists = sim_partition_communicator(simulation->partition, i)->lists;
+        for (uint32_t k = 0; k < sim_communicators_count(simulation->communicators, i); k++) {
+            const SimCollective *collective =
+                sim_communicators_get(simulation->communicators, i, k);
+            if (collective->waited > 0) {
+                g_array_index(simulation->result.classes, SimClassResult, collective->last_entity)
+                    .caused += collective->waited * lists;
+            }
+        }
+    }
+}
+
 static void collect_result(SimSimulation *simulation)
 {
     SimResult *result = &simulation->result;
@@ -345,11 +406,16 @@ static void collect_result(SimSimulation *simulation)
         if (rank->memory != NULL) {
             sim_memory_run_finish(memory);
         }
-        SimClassResult class_ = {entity->rank, entity->count, rank->program,
-                                 sim_memory_run_history(memory), rank->phase_ends};
+        SimClassResult class_ = {.rank = entity->rank,
+                                 .count = entity->count,
+                                 .program = rank->program,
+                                 .memory = sim_memory_run_history(memory),
+                                 .phase_ends = rank->phase_ends,
+                                 .waited = rank->waited};
         result->is_oom |= class_.memory->is_oom;
         g_array_append_val(result->classes, class_);
     }
+    add_causes(simulation);
 }
 
 const SimResult *sim_simulation_run(SimSimulation *simulation)
@@ -375,6 +441,11 @@ const SimResult *sim_simulation_run(SimSimulation *simulation)
 uint32_t sim_simulation_classes(const SimSimulation *simulation)
 {
     return simulation->partition->classes;
+}
+
+uint32_t sim_simulation_class_of_rank(const SimSimulation *simulation, uint32_t rank)
+{
+    return simulation->partition->class_of_rank[rank];
 }
 
 uint32_t sim_simulation_class_rank(const SimSimulation *simulation, uint32_t class_)

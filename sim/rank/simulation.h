@@ -31,11 +31,20 @@
 /* Called now and then with how many of the collectives have ended. */
 typedef void (*SimSimulationProgressFunc)(uint64_t done, uint64_t total, void *user_data);
 
+/* A rank whose kernels and copies take FACTOR times as long. */
+typedef struct SimSlowRank {
+    uint32_t rank;
+    double factor;
+} SimSlowRank;
+
 typedef struct SimSimulationOptions {
     const SimAllocatorConfig *allocator; /* NULL = PyTorch's defaults */
     uint64_t hbm_bytes;                  /* what the allocator may reserve; UINT64_MAX = no end */
     bool fold;
-    bool keep_memory_events;            /* for sim_simulation_record */
+    double jitter;           /* of kernels, per cent (pace.h); 0 = none */
+    uint64_t seed;           /* of the jitter */
+    GArray *slow_ranks;      /* of SimSlowRank, read by sim_simulation_new; NULL = none */
+    bool keep_memory_events; /* for sim_simulation_record */
     SimSimulationProgressFunc progress; /* may be NULL */
     void *user_data;
 } SimSimulationOptions;
@@ -43,7 +52,8 @@ typedef struct SimSimulationOptions {
 typedef struct SimSimulation SimSimulation;
 
 /* Borrows PLAN (sound: sim_plan_check) and CLUSTER. Errors MISMATCH: the plan's ranks are not the
- * cluster's gpus; a collective of a group in which its rank is not. */
+ * cluster's gpus; a collective of a group in which its rank is not. RANGE: a slow rank that is none
+ * of the plan's. */
 SimSimulation *sim_simulation_new(const SimPlan *plan, const SimCluster *cluster,
                                   const SimSimulationOptions *options, GError **error);
 void sim_simulation_free(SimSimulation *simulation);
@@ -55,6 +65,7 @@ const SimResult *sim_simulation_run(SimSimulation *simulation);
 /* How many classes of ranks there are that nothing distinguishes, and the first rank of each. The
  * same folded and unfolded. */
 uint32_t sim_simulation_classes(const SimSimulation *simulation);
+uint32_t sim_simulation_class_of_rank(const SimSimulation *simulation, uint32_t rank);
 uint32_t sim_simulation_class_rank(const SimSimulation *simulation, uint32_t class_);
 
 /* After the run: RANK's spans (in host order) and allocator events as a new track of RECORDER.

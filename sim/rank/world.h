@@ -22,6 +22,7 @@ struct SimSimulation {
     SimRankWorld world;
     SimRunTable *runs;
     SimPace pace;
+    uint64_t *slowness; /* [ranks] of kernels, in 2^-32; NULL: all alike */
     SimCommunicators *communicators;
     SimRank *ranks;        /* [entities] */
     SimGroupShape *shapes; /* [communicators] */

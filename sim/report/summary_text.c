@@ -140,6 +140,36 @@ static void append_share(GString *text, const char *label, SimTime time, SimTime
                            whole > 0 ? 100 * (double)time / (double)whole : 0);
 }
 
+static void append_ranks(GString *text, const SimWaitingLine *line)
+{
+    g_string_append_printf(text, "  rank %u", line->rank);
+    if (line->ranks > 1) {
+        g_string_append_printf(text, " and %u like it", line->ranks - 1);
+    }
+}
+
+/* Who waits for whom; nothing where all ranks are alike. */
+static void append_waiting(GString *text, const SimWaiting *waiting)
+{
+    for (guint i = 0; i < MIN(waiting->waiters->len, 3); i++) {
+        const SimWaitingLine *line = &g_array_index(waiting->waiters, SimWaitingLine, i);
+        g_autofree char *waited = sim_units_print_duration(line->waited);
+        append_ranks(text, line);
+        g_string_append_printf(text, ": waits %s", waited);
+        if (line->n_causes > 0) {
+            g_autofree char *most = sim_units_print_duration(line->causes[0].time);
+            g_string_append_printf(text, ", %s of it for rank %u", most, line->causes[0].rank);
+        }
+        g_string_append(text, "\n");
+    }
+    for (guint i = 0; i < MIN(waiting->causers->len, 3); i++) {
+        const SimWaitingLine *line = &g_array_index(waiting->causers, SimWaitingLine, i);
+        g_autofree char *caused = sim_units_print_duration(line->caused);
+        append_ranks(text, line);
+        g_string_append_printf(text, ": others wait for it, %s in all\n", caused);
+    }
+}
+
 static void append_time(GString *text, const SimSummary *summary)
 {
     const SimTimeSummary *time = &summary->time;
@@ -160,6 +190,7 @@ static void append_time(GString *text, const SimSummary *summary)
     append_share(text, ",\n  waiting for ranks", split->waiting, split->step);
     append_share(text, ", for the host", split->host_bound, split->step);
     g_string_append(text, "\n");
+    append_waiting(text, summary->waiting);
     for (guint i = 0; i < summary->communication->len; i++) {
         const SimCommunicationLine *line =
             &g_array_index(summary->communication, SimCommunicationLine, i);

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 
+#include "hardware/slow_link.h"
 #include "random_plan.h"
 #include "rank/simulation.h"
 
@@ -17,14 +18,41 @@ typedef struct Run {
     SimRecorder *recorder; /* a track for each rank */
 } Run;
 
-/* False if the plan cannot be played (a rank is in no list of a group it uses). */
-static bool start_run(Run *run, const SimPlan *plan, const char *cluster, bool fold)
+/* What makes ranks unequal; all zero is nothing. */
+typedef struct Unequal {
+    SimSlowRank slow_rank; /* factor 0 = none */
+    const char *slow_link;
+    double jitter;
+} Unequal;
+
+static void slow_down(SimCluster *cluster, const Unequal *unequal, SimSimulationOptions *options)
 {
-    SimSimulationOptions options = {
-        .hbm_bytes = UINT64_MAX, .fold = fold, .keep_memory_events = true};
+    options->jitter = unequal->jitter;
+    options->seed = 11;
+    if (unequal->slow_rank.factor > 0) {
+        g_array_append_val(options->slow_ranks, unequal->slow_rank);
+    }
+    if (unequal->slow_link != NULL) {
+        SimSlowLink link;
+        ck_assert(sim_slow_link_parse(unequal->slow_link, cluster, &link, NULL));
+        cluster->slow_links = g_array_new(FALSE, FALSE, sizeof(SimSlowLink));
+        g_array_append_val(cluster->slow_links, link);
+    }
+}
+
+/* False if the plan cannot be played (a rank is in no list of a group it uses). */
+static bool start_run(Run *run, const SimPlan *plan, const char *cluster, const Unequal *unequal,
+                      bool fold)
+{
+    g_autoptr(GArray) slow_ranks = g_array_new(FALSE, FALSE, sizeof(SimSlowRank));
+    SimSimulationOptions options = {.hbm_bytes = UINT64_MAX,
+                                    .fold = fold,
+                                    .slow_ranks = slow_ranks,
+                                    .keep_memory_events = true};
     g_autoptr(GError) error = NULL;
     *run = (Run){.cluster = sim_cluster_load(models, cluster, NULL)};
     ck_assert(sim_cluster_choose_gpus(run->cluster, sim_plan_ranks(plan), NULL));
+    slow_down(run->cluster, unequal, &options);
     run->simulation = sim_simulation_new(plan, run->cluster, &options, &error);
     if (run->simulation == NULL) {
         return false;
@@ -77,19 +105,39 @@ static void compare_memory(const SimTrack *one, const SimTrack *other)
     }
 }
 
+/* What ranks waited and what waiting they caused. */
+static void compare_waiting(const Run *folded, const Run *unfolded)
+{
+    for (guint i = 0; i < folded->result->classes->len; i++) {
+        const SimClassResult *class_ = &g_array_index(folded->result->classes, SimClassResult, i);
+        SimTime caused = 0;
+        for (guint rank = 0; rank < unfolded->result->classes->len; rank++) {
+            const SimClassResult *one =
+                &g_array_index(unfolded->result->classes, SimClassResult, rank);
+            if (sim_simulation_class_of_rank(unfolded->simulation, one->rank) == i) {
+                ck_assert_int_eq(one->waited, class_->waited);
+                caused += one->caused;
+            }
+        }
+        ck_assert_int_eq(caused, class_->caused);
+    }
+}
+
 /* Returns how many ranks the folded run simulated; 0 if the plan cannot be played. */
-static uint32_t compare_runs(const SimPlan *plan, const char *cluster, bool hangs)
+static uint32_t compare_unequal_runs(const SimPlan *plan, const char *cluster,
+                                     const Unequal *unequal, bool hangs)
 {
     Run folded, unfolded;
     uint32_t simulated = 0;
-    bool is_played = start_run(&folded, plan, cluster, true);
-    ck_assert(start_run(&unfolded, plan, cluster, false) == is_played);
+    bool is_played = start_run(&folded, plan, cluster, unequal, true);
+    ck_assert(start_run(&unfolded, plan, cluster, unequal, false) == is_played);
     if (is_played) {
         simulated = folded.result->simulated_ranks;
         ck_assert_uint_eq(unfolded.result->simulated_ranks, sim_plan_ranks(plan));
         ck_assert_uint_eq(simulated, sim_simulation_classes(unfolded.simulation));
         ck_assert((folded.result->blocked->len > 0) == hangs);
         ck_assert((unfolded.result->blocked->len > 0) == hangs);
+        compare_waiting(&folded, &unfolded);
         for (uint32_t rank = 0; rank < sim_plan_ranks(plan); rank++) {
             compare_spans(sim_recorder_track(folded.recorder, rank),
                           sim_recorder_track(unfolded.recorder, rank));
@@ -100,6 +148,11 @@ static uint32_t compare_runs(const SimPlan *plan, const char *cluster, bool hang
     end_run(&folded);
     end_run(&unfolded);
     return simulated;
+}
+
+static uint32_t compare_runs(const SimPlan *plan, const char *cluster, bool hangs)
+{
+    return compare_unequal_runs(plan, cluster, &(Unequal){0}, hangs);
 }
 
 /* --- hybrid sharding ---------------------------------------------------------------------------
@@ -202,6 +255,65 @@ START_TEST(ranks_of_an_uneven_last_node_are_a_class)
     sim_plan_kernel(plan, 0, 0, 0, SIM_DTYPE_BF16)->duration = SIM_MILLISECOND;
     sim_plan_collective(plan, 0, 0, SIM_COLLECTIVE_ALL_GATHER, 0, 120000000, SIM_DTYPE_BF16);
     ck_assert_uint_eq(compare_runs(plan, "h100", false), 2);
+}
+END_TEST
+
+/* --- unequal ranks -----------------------------------------------------------------------------
+ */
+
+static const struct {
+    Unequal unequal;
+    uint32_t classes;
+} unequal_rows[] = {
+    /* Rank 5 is apart, the 7 others of its node, the 24 of the other nodes. */
+    {{.slow_rank = {5, 1.25}}, 3},
+    /* NIC 2 of node 1 is next to rank 10; the same three kinds. */
+    {{.slow_link = "nic1.2:0.5"}, 3},
+    {{.slow_link = "nvlink31:0.1"}, 3},
+    /* Rank 5 in node 0 and rank 10 in node 1: both, 7 of each node, and 16. */
+    {{.slow_rank = {5, 0.5}, .slow_link = "nic1.2:0.5"}, 5},
+    /* No rank is like another. */
+    {{.jitter = 10}, 32},
+};
+
+/* One group of four nodes: a gather, work that is slowed, a reduce-scatter, three times. */
+START_TEST(unequal_ranks_fold)
+{
+    g_autoptr(SimPlan) plan = sim_plan_new(32);
+    ck_assert(sim_plan_add_group(plan, "shard", "0-31", NULL));
+    sim_plan_stream(plan, "compute");
+    uint32_t side = sim_plan_stream(plan, "side");
+    for (int layer = 0; layer < 3; layer++) {
+        sim_plan_collective(plan, side, 0, SIM_COLLECTIVE_ALL_GATHER, 0, 400000000, SIM_DTYPE_BF16);
+        sim_plan_kernel(plan, 0, 0, 0, SIM_DTYPE_BF16)->hbm_bytes = 5000000000;
+        sim_plan_wait_stream(plan, 0, side);
+        sim_plan_kernel(plan, 0, 0, 0, SIM_DTYPE_BF16)->hbm_bytes = 3000000000;
+        sim_plan_wait_stream(plan, side, 0);
+        sim_plan_collective(plan, side, 0, SIM_COLLECTIVE_REDUCE_SCATTER, 0, 800000000,
+                            SIM_DTYPE_F32);
+    }
+    ck_assert_uint_eq(compare_unequal_runs(plan, "h100", &unequal_rows[_i].unequal, false),
+                      unequal_rows[_i].classes);
+}
+END_TEST
+
+/* A kernel of a millisecond before an all-gather; rank 3's takes 1.5. Alone the 7 others wait
+ * half a millisecond each, all for rank 3. */
+START_TEST(others_wait_for_a_slow_rank)
+{
+    g_autoptr(SimPlan) plan = sim_plan_new(8);
+    ck_assert(sim_plan_add_group(plan, "shard", "0-7", NULL));
+    sim_plan_kernel(plan, 0, 0, 0, SIM_DTYPE_BF16)->duration = SIM_MILLISECOND;
+    sim_plan_collective(plan, 0, 0, SIM_COLLECTIVE_ALL_GATHER, 0, 120000000, SIM_DTYPE_BF16);
+    Run run;
+    ck_assert(start_run(&run, plan, "h100", &(Unequal){.slow_rank = {3, 1.5}}, true));
+    const SimClassResult *others = &g_array_index(run.result->classes, SimClassResult, 0);
+    const SimClassResult *slow = &g_array_index(run.result->classes, SimClassResult, 1);
+    ck_assert_uint_eq(slow->rank, 3);
+    ck_assert_int_eq(others->waited, SIM_MILLISECOND / 2);
+    ck_assert_int_eq(slow->waited, 0);
+    ck_assert_int_eq(slow->caused, 7 * SIM_MILLISECOND / 2);
+    end_run(&run);
 }
 END_TEST
 
@@ -341,7 +453,9 @@ static SimPlan *new_random_job(uint32_t seed)
 START_TEST(random_jobs_fold)
 {
     g_autoptr(SimPlan) plan = new_random_job((uint32_t)_i);
-    uint32_t simulated = compare_runs(plan, "h100", false);
+    const Unequal odd = {.slow_rank = {3, 1.3}, .slow_link = "nvlink9:0.5"};
+    uint32_t simulated = _i % 2 == 0 ? compare_runs(plan, "h100", false)
+                                     : compare_unequal_runs(plan, "h100", &odd, false);
     ck_assert_uint_ge(simulated, 1);
     ck_assert_uint_lt(simulated, sim_plan_ranks(plan));
 }
@@ -362,6 +476,8 @@ int main(void)
     tcase_set_timeout(fold, 60);
     tcase_add_loop_test(fold, hybrid_sharding_folds, 0, G_N_ELEMENTS(hybrid_rows));
     tcase_add_test(fold, ranks_of_an_uneven_last_node_are_a_class);
+    tcase_add_loop_test(fold, unequal_ranks_fold, 0, G_N_ELEMENTS(unequal_rows));
+    tcase_add_test(fold, others_wait_for_a_slow_rank);
     tcase_add_loop_test(fold, random_jobs_fold, 0, 80);
     tcase_add_loop_test(fold, plans_that_hang_fold, 0, 20);
     suite_add_tcase(suite, fold);

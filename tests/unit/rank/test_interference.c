@@ -192,7 +192,8 @@ START_TEST(a_collective_waits_for_the_wave_of_a_product)
                           .flops = product->flops,
                           .m = 8192,
                           .n = 4096,
-                          .k = 8192};
+                          .k = 8192,
+                          .sustained = true};
     SimKernelCost cost = sim_kernel_cost_describe(f.cluster->gpu, &work);
     ck_assert_uint_ge(cost.tiles, 132);
     SimTime wave = cost.duration / (SimTime)((cost.tiles + 131) / 132);
