@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "rank/duration_cache.h"
+#include "rank/host_cost.h"
 
 /* Kernels of a stream that wait to become one item. */
 typedef struct OpenRun {
@@ -117,22 +118,6 @@ void sim_rank_program_free(SimRankProgram *program)
 
 /* --- items -------------------------------------------------------------------------------------
  */
-
-SimTime sim_rank_program_host_time(const SimGpu *gpu, const SimInstruction *instruction)
-{
-    switch ((SimPlanOp)instruction->op) {
-    case SIM_PLAN_KERNEL:
-    case SIM_PLAN_COPY:
-    case SIM_PLAN_COLLECTIVE:
-    case SIM_PLAN_RECORD:
-    case SIM_PLAN_WAIT:
-        return gpu->launch_time;
-    case SIM_PLAN_HOST:
-        return MAX(instruction->duration, 0);
-    default:
-        return 0;
-    }
-}
 
 static void close_run(Compilation *compilation, uint32_t stream)
 {
@@ -268,7 +253,7 @@ static bool add_instruction(Compilation *compilation, const SimInstruction *inst
                             GError **error)
 {
     SimRunKernel kernel = {.duration = -1, .position = compilation->position};
-    compilation->host += sim_rank_program_host_time(compilation->gpu, instruction);
+    compilation->host += sim_host_cost_compute(compilation->gpu, instruction);
     switch ((SimPlanOp)instruction->op) {
     case SIM_PLAN_KERNEL:
     case SIM_PLAN_COPY:

@@ -3,8 +3,8 @@
  * The rows of a plan that one rank plays, compiled: one list of items for each stream, and the few
  * places where the host stops. Ranks with the same rows share a program.
  *
- * The host issues rows one after the other; each launch costs it the GPU's launch time, so the time
- * at which it issues a row is known beforehand but for the places where it waits ("stops"). A
+ * The host issues rows one after the other; each costs it time (host_cost.h), so the moment at
+ * which it issues a row is known beforehand but for the places where it waits ("stops"). A
  * stream is a queue: an item begins when the one before has ended and the host has issued it.
  * Kernels with nothing between them become one item, because two numbers say all that matters of
  * them (max-plus algebra): issued at o_1..o_n with durations d_1..d_n on a stream that is ready at
@@ -100,9 +100,6 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimRankProgram, sim_rank_program_free)
 bool sim_rank_program_compile(SimRankProgram *program, const SimPlan *plan, const SimGpu *gpu,
                               SimRunTable *runs, uint32_t length, const GArray *syncs,
                               GError **error);
-
-/* What issuing a row costs the host. */
-SimTime sim_rank_program_host_time(const SimGpu *gpu, const SimInstruction *instruction);
 
 /* The instruction at a position. */
 static inline uint32_t sim_rank_program_row(const SimRankProgram *program, uint32_t position)

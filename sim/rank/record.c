@@ -6,6 +6,7 @@
 #include "rank/simulation.h"
 
 #include "engine/clock.h"
+#include "rank/host_cost.h"
 #include "rank/rank_streams.h"
 #include "rank/world.h"
 
@@ -43,7 +44,7 @@ static void add_launch(Replay *replay, uint32_t row)
     const SimInstruction *instruction = sim_plan_instruction(replay->simulation->plan, row);
     SimLaunch launch = {.instruction = row, .end = replay->host + replay->delay};
     launch.begin =
-        launch.end - sim_rank_program_host_time(replay->simulation->cluster->gpu, instruction);
+        launch.end - sim_host_cost_compute(replay->simulation->cluster->gpu, instruction);
     g_array_append_val(replay->track->launches, launch);
 }
 
@@ -195,7 +196,7 @@ static bool play_row(Replay *replay, uint32_t position)
 {
     uint32_t row = sim_rank_program_row(replay->rank->program, position);
     const SimInstruction *instruction = sim_plan_instruction(replay->simulation->plan, row);
-    replay->host += sim_rank_program_host_time(replay->simulation->cluster->gpu, instruction);
+    replay->host += sim_host_cost_compute(replay->simulation->cluster->gpu, instruction);
     switch ((SimPlanOp)instruction->op) {
     case SIM_PLAN_KERNEL:
     case SIM_PLAN_COPY:
