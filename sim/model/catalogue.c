@@ -128,6 +128,10 @@ static const SimGradientStep select_steps[] = {STEP(SELECT_GRAD, 0, 1, (GRAD(0))
 static const SimGradientStep grouped_mm_steps[] = {
     STEP(GROUPED_MM_GRAD_WEIGHT, 1, 2, (GRAD(0), IN(0), IN(2)), (RESULT(1))),
     STEP(GROUPED_MM_GRAD_INPUT, 0, 1, (GRAD(0), IN(1), IN(2)), (RESULT(0)))};
+static const SimGradientStep opaque_steps[] = {STEP(OPAQUE_GRAD, 0, 1, (GRAD(0)), (RESULT(0)))};
+static const SimGradientStep opaque_join_steps[] = {
+    STEP(OPAQUE_GRAD, 1, 2, (GRAD(0), IN(1)), (RESULT(1))),
+    STEP(IDENTITY, 0, 1, (GRAD(0)), (RESULT(0)))};
 
 #define FORMULA(name, steps_, ...)                                                                 \
     [SIM_OPERATOR_##name] = {.steps = (steps_),                                                    \
@@ -194,6 +198,8 @@ static const SimFormula formulas[SIM_OPERATOR_COUNT] = {
     FORMULA(INDEX_ADD, index_add_steps, IN(1), IN(2), END),
     FORMULA(SELECT, select_steps, END),
     FORMULA(GROUPED_MM, grouped_mm_steps, IN(1), IN(2), IN(0), END),
+    FORMULA(OPAQUE, opaque_steps, END),
+    FORMULA(OPAQUE_JOIN, opaque_join_steps, IN(1), END),
 };
 
 const SimFormula *sim_catalogue_formula(SimOperator operator_)

@@ -15,6 +15,7 @@ void sim_model_free(SimModel *model)
     g_array_unref(model->parameters);
     g_array_unref(model->buffers);
     g_array_unref(model->blocks);
+    g_clear_pointer(&model->without_calls, g_array_unref);
     g_ptr_array_unref(model->programs);
     g_free(model->name);
     g_free(model->architecture);

@@ -69,6 +69,8 @@ typedef struct SimModel {
     uint32_t embedding, norm, head; /* module indices, or SIM_MODEL_NONE */
     GArray *blocks;                 /* of uint32_t */
     bool is_head_tied;
+    GArray *without_calls; /* of uint32_t: modules that are called, but of whose inside nothing is
+                            * known (modules_json.h); NULL = none */
 } SimModel;
 
 void sim_model_free(SimModel *model);

@@ -70,6 +70,12 @@ uint32_t sim_module_tree_add_stack(SimModel *model, uint32_t module, const char 
     return add_parameter(model, module, name, shape);
 }
 
+uint32_t sim_module_tree_add_shaped(SimModel *model, uint32_t module, const char *name,
+                                    const SimShape *shape)
+{
+    return add_parameter(model, module, name, *shape);
+}
+
 void sim_module_tree_tie(SimModel *model, uint32_t parameter, uint32_t to)
 {
     g_array_index(model->parameters, SimParameter, parameter).tied_to = to;

@@ -21,6 +21,10 @@ uint32_t sim_module_tree_add_parameter(SimModel *model, uint32_t module, const c
 uint32_t sim_module_tree_add_stack(SimModel *model, uint32_t module, const char *name,
                                    uint64_t experts, uint64_t rows, uint64_t columns);
 
+/* The same of any shape. */
+uint32_t sim_module_tree_add_shaped(SimModel *model, uint32_t module, const char *name,
+                                    const SimShape *shape);
+
 /* PARAMETER holds nothing of its own: it is TO. */
 void sim_module_tree_tie(SimModel *model, uint32_t parameter, uint32_t to);
 

@@ -86,7 +86,7 @@ void sim_operator_describe(SimOperatorCall *call)
                     sim_operator_describe_attention(call) || sim_operator_describe_tokens(call) ||
                     sim_operator_describe_mask(call) || sim_operator_describe_softmax(call) ||
                     sim_operator_describe_efficient(call) || sim_operator_describe_experts(call) ||
-                    sim_operator_describe_index(call);
+                    sim_operator_describe_index(call) || sim_operator_describe_opaque(call);
     g_assert(is_known);
     if (call->n_scratch > 0)
         sim_operator_describe_release(call, call->n_scratch);

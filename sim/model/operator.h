@@ -122,7 +122,10 @@
     X(CUMSUM, "cumsum")                                                                            \
     X(GROUPED_MM, "grouped_mm")                                                                    \
     X(GROUPED_MM_GRAD_INPUT, "grouped_mm_grad_input")                                              \
-    X(GROUPED_MM_GRAD_WEIGHT, "grouped_mm_grad_weight")
+    X(GROUPED_MM_GRAD_WEIGHT, "grouped_mm_grad_weight")                                            \
+    X(OPAQUE, "opaque")                                                                            \
+    X(OPAQUE_JOIN, "opaque_join")                                                                  \
+    X(OPAQUE_GRAD, "opaque_grad")
 
 typedef enum SimOperator {
 #define X(constant, name) SIM_OPERATOR_##constant,

@@ -47,3 +47,4 @@ bool sim_operator_describe_softmax(SimOperatorCall *call);
 bool sim_operator_describe_efficient(SimOperatorCall *call);
 bool sim_operator_describe_experts(SimOperatorCall *call);
 bool sim_operator_describe_index(SimOperatorCall *call);
+bool sim_operator_describe_opaque(SimOperatorCall *call);

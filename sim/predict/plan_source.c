@@ -9,6 +9,7 @@
 #include "job/job_freeze.h"
 #include "job/setting_texts.h"
 #include "model/hf_model.h"
+#include "model/modules_json.h"
 #include "predict/json_writer.h"
 #include "predict/memory_settings.h"
 #include "predict/steady_steps.h"
@@ -50,8 +51,33 @@ static SimModelOptions read_model_options(const SimSettings *settings)
     return options;
 }
 
-static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, const char *file,
-                            GError **error)
+/* A module tree says how it is written; nothing bounds the length of its samples. */
+static SimModel *load_tree(SimSettings *settings, const SimCluster *cluster, const cJSON *json,
+                           const char *file, GError **error)
+{
+    static const char *const fixed[] = {"code",    "norm", "attention", "rope",
+                                        "experts", "loss", "dropout",   NULL};
+    for (size_t i = 0; i < sim_settings_count(); i++) {
+        const char *name = sim_settings_info(i)->name;
+        if ((settings->given >> i & 1) != 0 && g_strv_contains(fixed, name)) {
+            g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                        "--%s: %s is a module tree, which says that itself; expected a config.json "
+                        "or no such option",
+                        name, file);
+            return NULL;
+        }
+    }
+    if (!sim_settings_settle(settings, cluster->gpus, UINT64_MAX, false, error)) {
+        return NULL;
+    }
+    g_autoptr(SimModel) model = sim_modules_json_read(json, file, (uint64_t)settings->batch,
+                                                      (uint64_t)settings->sequence, error);
+    return model != NULL && sim_job_freeze(model, settings->frozen, error) ? g_steal_pointer(&model)
+                                                                           : NULL;
+}
+
+static SimModel *load_config(SimSettings *settings, const SimCluster *cluster, const char *file,
+                             GError **error)
 {
     g_autoptr(SimModelConfig) config = sim_hf_config_load(file, error);
     if (config == NULL ||
@@ -66,17 +92,28 @@ static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, co
             "cross-entropy or chunked:N");
         return NULL;
     }
-    bool is_hybrid = settings->strategy == SIM_STRATEGY_HYBRID_SHARD ||
-                     settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2;
-    if (is_hybrid && settings->shard_size == 0) {
-        settings->shard_size = MIN(cluster->gpus_per_node, cluster->gpus);
-    }
     SimModelOptions options = read_model_options(settings);
     g_autoptr(SimModel) model = sim_hf_model_build(config, &options, error);
     if (model == NULL || !sim_job_freeze(model, settings->frozen, error)) {
         return NULL;
     }
     return g_steal_pointer(&model);
+}
+
+static SimModel *load_model(SimSettings *settings, const SimCluster *cluster, const char *file,
+                            GError **error)
+{
+    bool is_hybrid = settings->strategy == SIM_STRATEGY_HYBRID_SHARD ||
+                     settings->strategy == SIM_STRATEGY_HYBRID_SHARD_ZERO2;
+    if (is_hybrid && settings->shard_size == 0) {
+        settings->shard_size = MIN(cluster->gpus_per_node, cluster->gpus);
+    }
+    g_autoptr(cJSON) json = sim_json_load(file, error);
+    if (json == NULL) {
+        return NULL;
+    }
+    return sim_modules_json_is_tree(json) ? load_tree(settings, cluster, json, file, error)
+                                          : load_config(settings, cluster, file, error);
 }
 
 /* What rank 0..W-1 store over what there is, less one: dimension 0 is cut into W equal pieces, the
@@ -140,6 +177,14 @@ static char *print_model(const SimPlan *plan, const SimModel *model, const SimJo
     sim_json_writer_double(&writer, "flops_per_token",
                            compute_flops_per_token(model, job->sequence));
     sim_json_writer_uint(&writer, "tokens_per_rank", job->sequence * job->batch * forwards);
+    if (model->without_calls != NULL) {
+        sim_json_writer_begin_array(&writer, "modules_without_calls");
+        for (guint i = 0; i < model->without_calls->len; i++) {
+            uint32_t module = g_array_index(model->without_calls, uint32_t, i);
+            sim_json_writer_text(&writer, NULL, sim_model_module(model, module)->path);
+        }
+        sim_json_writer_end_array(&writer);
+    }
     sim_json_writer_end_object(&writer);
     return g_string_free(text, FALSE);
 }

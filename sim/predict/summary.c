@@ -136,8 +136,26 @@ static void add_basis(SimSummary *summary, const SimCluster *cluster)
                         cluster->comm->name, sim_basis_name(cluster->comm->basis));
 }
 
+/* Modules of a module tree of which the file gives no calls. */
+static void add_unknown_modules(SimSummary *summary)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(summary->model, "modules_without_calls");
+    int n = cJSON_GetArraySize(list);
+    const cJSON *first = cJSON_GetArrayItem(list, 0);
+    if (n == 0 || !cJSON_IsString(first)) {
+        return;
+    }
+    const char *path = first->valuestring[0] != '\0' ? first->valuestring : "the root";
+    g_autofree char *others = n > 1 ? g_strdup_printf(" and %d more", n - 1) : g_strdup("");
+    g_ptr_array_add(summary->warnings,
+                    g_strdup_printf("the model file gives no calls for %s%s: neither activations "
+                                    "inside nor the work of kernels there is counted",
+                                    path, others));
+}
+
 static void add_warnings(SimSummary *summary, const SimCluster *cluster)
 {
+    add_unknown_modules(summary);
     if (!sim_cluster_is_even(cluster)) {
         g_ptr_array_add(summary->warnings,
                         g_strdup_printf("the last node is not full: %u of its %u GPUs are used",
