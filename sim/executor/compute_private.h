@@ -78,9 +78,75 @@
     X(vector_norm, "vector_norm")                                                                  \
     X(zeros, "zeros")
 
-#define X(function, name) bool sim_compute_##function(const SimComputeCall *call, GError **error);
-SIM_COMPUTE_OPERATORS(X)
-#undef X
+bool sim_compute_accumulate(const SimComputeCall *call, GError **error);
+bool sim_compute_adamw(const SimComputeCall *call, GError **error);
+bool sim_compute_adamw_step(const SimComputeCall *call, GError **error);
+bool sim_compute_add(const SimComputeCall *call, GError **error);
+bool sim_compute_add_scalar(const SimComputeCall *call, GError **error);
+bool sim_compute_arange(const SimComputeCall *call, GError **error);
+bool sim_compute_attention(const SimComputeCall *call, GError **error);
+bool sim_compute_attention_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_attention_grad_convert(const SimComputeCall *call, GError **error);
+bool sim_compute_attention_grad_prepare(const SimComputeCall *call, GError **error);
+bool sim_compute_cast(const SimComputeCall *call, GError **error);
+bool sim_compute_cat(const SimComputeCall *call, GError **error);
+bool sim_compute_chunk(const SimComputeCall *call, GError **error);
+bool sim_compute_chunk_cat(const SimComputeCall *call, GError **error);
+bool sim_compute_clamp(const SimComputeCall *call, GError **error);
+bool sim_compute_clone(const SimComputeCall *call, GError **error);
+bool sim_compute_conj(const SimComputeCall *call, GError **error);
+bool sim_compute_conv1d(const SimComputeCall *call, GError **error);
+bool sim_compute_conv1d_grad_input(const SimComputeCall *call, GError **error);
+bool sim_compute_conv1d_grad_weight(const SimComputeCall *call, GError **error);
+bool sim_compute_copy(const SimComputeCall *call, GError **error);
+bool sim_compute_copy_in(const SimComputeCall *call, GError **error);
+bool sim_compute_copy_out(const SimComputeCall *call, GError **error);
+bool sim_compute_cos(const SimComputeCall *call, GError **error);
+bool sim_compute_divide(const SimComputeCall *call, GError **error);
+bool sim_compute_embedding(const SimComputeCall *call, GError **error);
+bool sim_compute_embedding_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_fill(const SimComputeCall *call, GError **error);
+bool sim_compute_gelu(const SimComputeCall *call, GError **error);
+bool sim_compute_gelu_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_layer_norm(const SimComputeCall *call, GError **error);
+bool sim_compute_layer_norm_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_layer_norm_grad_weight(const SimComputeCall *call, GError **error);
+bool sim_compute_linear(const SimComputeCall *call, GError **error);
+bool sim_compute_linear_bias(const SimComputeCall *call, GError **error);
+bool sim_compute_linear_grad_input(const SimComputeCall *call, GError **error);
+bool sim_compute_linear_grad_weight(const SimComputeCall *call, GError **error);
+bool sim_compute_log_softmax(const SimComputeCall *call, GError **error);
+bool sim_compute_log_softmax_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_mean(const SimComputeCall *call, GError **error);
+bool sim_compute_mean_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_mul(const SimComputeCall *call, GError **error);
+bool sim_compute_mul_complex(const SimComputeCall *call, GError **error);
+bool sim_compute_mul_scalar(const SimComputeCall *call, GError **error);
+bool sim_compute_neg(const SimComputeCall *call, GError **error);
+bool sim_compute_nll_loss(const SimComputeCall *call, GError **error);
+bool sim_compute_nll_loss_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_norm(const SimComputeCall *call, GError **error);
+bool sim_compute_pad(const SimComputeCall *call, GError **error);
+bool sim_compute_partial_norms(const SimComputeCall *call, GError **error);
+bool sim_compute_pow(const SimComputeCall *call, GError **error);
+bool sim_compute_reciprocal(const SimComputeCall *call, GError **error);
+bool sim_compute_rms_norm(const SimComputeCall *call, GError **error);
+bool sim_compute_rms_norm_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_rms_norm_grad_weight(const SimComputeCall *call, GError **error);
+bool sim_compute_rsqrt(const SimComputeCall *call, GError **error);
+bool sim_compute_scale(const SimComputeCall *call, GError **error);
+bool sim_compute_sgd(const SimComputeCall *call, GError **error);
+bool sim_compute_silu(const SimComputeCall *call, GError **error);
+bool sim_compute_silu_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_sin(const SimComputeCall *call, GError **error);
+bool sim_compute_slice_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_sqrt(const SimComputeCall *call, GError **error);
+bool sim_compute_stack(const SimComputeCall *call, GError **error);
+bool sim_compute_sum(const SimComputeCall *call, GError **error);
+bool sim_compute_tanh(const SimComputeCall *call, GError **error);
+bool sim_compute_tanh_grad(const SimComputeCall *call, GError **error);
+bool sim_compute_vector_norm(const SimComputeCall *call, GError **error);
+bool sim_compute_zeros(const SimComputeCall *call, GError **error);
 
 /* Are there so many operands? Error SCHEMA. */
 bool sim_compute_expect(const SimComputeCall *call, uint32_t n_in, uint32_t n_out, GError **error);
