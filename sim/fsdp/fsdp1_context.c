@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/fsdp1_context.h"
 
+#include <math.h>
+
 #include "base/error.h"
 #include "fsdp/mesh_groups.h"
-
-#include <math.h>
 
 static SimFsdp1Words intern_words(SimPlan *plan)
 {

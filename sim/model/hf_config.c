@@ -93,23 +93,24 @@ static bool find_architecture(const cJSON *json, const char *path, SimArchitectu
 /* Sizes that a decoder of Llama's family names so. */
 static bool read_sizes(const cJSON *json, const char *path, SimModelConfig *config, GError **error)
 {
-    return sim_hf_config_get_count(json, path, "hidden_size", MAX_WIDTH, -1, &config->hidden,
-                                   error) &&
-           sim_hf_config_get_count(json, path, "num_hidden_layers", MAX_LAYERS, -1, &config->layers,
-                                   error) &&
-           sim_hf_config_get_count(json, path, "num_attention_heads", MAX_HEADS, -1, &config->heads,
-                                   error) &&
-           sim_hf_config_get_count(json, path, "num_key_value_heads", MAX_HEADS,
-                                   (int64_t)config->heads, &config->key_value_heads, error) &&
-           sim_hf_config_get_count(json, path, "intermediate_size", MAX_WIDTH, -1,
-                                   &config->intermediate, error) &&
-           sim_hf_config_get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
-                                   error) &&
-           sim_hf_config_get_count(json, path, "max_position_embeddings", MAX_POSITIONS, 2048,
-                                   &config->max_positions, error) &&
-           sim_hf_config_get_fraction(json, path, "rms_norm_eps", 1e-6, &config->norm_eps, error) &&
-           sim_hf_config_get_fraction(json, path, "attention_dropout", 0,
-                                      &config->attention_dropout, error);
+    return sim_hf_config_read_count(json, path, "hidden_size", MAX_WIDTH, -1, &config->hidden,
+                                    error) &&
+           sim_hf_config_read_count(json, path, "num_hidden_layers", MAX_LAYERS, -1,
+                                    &config->layers, error) &&
+           sim_hf_config_read_count(json, path, "num_attention_heads", MAX_HEADS, -1,
+                                    &config->heads, error) &&
+           sim_hf_config_read_count(json, path, "num_key_value_heads", MAX_HEADS,
+                                    (int64_t)config->heads, &config->key_value_heads, error) &&
+           sim_hf_config_read_count(json, path, "intermediate_size", MAX_WIDTH, -1,
+                                    &config->intermediate, error) &&
+           sim_hf_config_read_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
+                                    error) &&
+           sim_hf_config_read_count(json, path, "max_position_embeddings", MAX_POSITIONS, 2048,
+                                    &config->max_positions, error) &&
+           sim_hf_config_read_fraction(json, path, "rms_norm_eps", 1e-6, &config->norm_eps,
+                                       error) &&
+           sim_hf_config_read_fraction(json, path, "attention_dropout", 0,
+                                       &config->attention_dropout, error);
 }
 
 /* The head's size where the config does not say: a share of the hidden size, or DEFAULT if not 0.
@@ -118,15 +119,16 @@ static bool read_head(const cJSON *json, const char *path, int64_t default_, Sim
                       GError **error)
 {
     if (!sim_json_has(json, "head_dim") && default_ == 0 &&
-        !sim_hf_config_check_divides(path, "hidden_size", config->hidden, "num_attention_heads",
-                                     config->heads, error))
+        !sim_hf_config_read_check_divides(path, "hidden_size", config->hidden,
+                                          "num_attention_heads", config->heads, error))
         return false;
     int64_t share = default_ > 0 ? default_ : (int64_t)(config->hidden / config->heads);
-    if (!sim_hf_config_get_count(json, path, "head_dim", MAX_WIDTH, share, &config->head_dim,
-                                 error) ||
-        !sim_hf_config_check_divides(path, "num_attention_heads", config->heads,
-                                     "num_key_value_heads", config->key_value_heads, error) ||
-        !sim_hf_config_check_divides(path, "head_dim", config->head_dim, "two halves", 2, error))
+    if (!sim_hf_config_read_count(json, path, "head_dim", MAX_WIDTH, share, &config->head_dim,
+                                  error) ||
+        !sim_hf_config_read_check_divides(path, "num_attention_heads", config->heads,
+                                          "num_key_value_heads", config->key_value_heads, error) ||
+        !sim_hf_config_read_check_divides(path, "head_dim", config->head_dim, "two halves", 2,
+                                          error))
         return false;
     config->rotary_dim = config->head_dim;
     return true;
@@ -146,10 +148,10 @@ static bool read_llama(const cJSON *json, const char *path, SimModelConfig *conf
     bool has_qk_norm =
         architecture == SIM_ARCHITECTURE_QWEN3 || architecture == SIM_ARCHITECTURE_QWEN3_MOE;
     if (!sim_hf_config_read_decoder(json, path, has_qk_norm ? 128 : 0, config, error) ||
-        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied,
-                                error) ||
-        !sim_hf_config_get_flag(json, path, "attention_bias", false, &has_attention_bias, error) ||
-        !sim_hf_config_get_flag(json, path, "mlp_bias", false, &config->has_mlp_bias, error))
+        !sim_hf_config_read_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied,
+                                 error) ||
+        !sim_hf_config_read_flag(json, path, "attention_bias", false, &has_attention_bias, error) ||
+        !sim_hf_config_read_flag(json, path, "mlp_bias", false, &config->has_mlp_bias, error))
         return false;
     config->has_qkv_bias = is_qwen2 || has_attention_bias;
     config->has_output_bias = has_attention_bias && !is_qwen2;
@@ -163,27 +165,27 @@ static bool read_llama(const cJSON *json, const char *path, SimModelConfig *conf
 
 static bool read_gpt2(const cJSON *json, const char *path, SimModelConfig *config, GError **error)
 {
-    if (!sim_hf_config_get_count(json, path, "n_embd", MAX_WIDTH, -1, &config->hidden, error) ||
-        !sim_hf_config_get_count(json, path, "n_layer", MAX_LAYERS, -1, &config->layers, error) ||
-        !sim_hf_config_get_count(json, path, "n_head", MAX_HEADS, -1, &config->heads, error) ||
-        !sim_hf_config_get_count(json, path, "n_positions", MAX_POSITIONS, 1024,
-                                 &config->max_positions, error) ||
-        !sim_hf_config_get_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
+    if (!sim_hf_config_read_count(json, path, "n_embd", MAX_WIDTH, -1, &config->hidden, error) ||
+        !sim_hf_config_read_count(json, path, "n_layer", MAX_LAYERS, -1, &config->layers, error) ||
+        !sim_hf_config_read_count(json, path, "n_head", MAX_HEADS, -1, &config->heads, error) ||
+        !sim_hf_config_read_count(json, path, "n_positions", MAX_POSITIONS, 1024,
+                                  &config->max_positions, error) ||
+        !sim_hf_config_read_count(json, path, "vocab_size", MAX_WIDTH, -1, &config->vocabulary,
+                                  error) ||
+        !sim_hf_config_read_count(json, path, "n_inner", 4 * MAX_WIDTH, 4 * (int64_t)config->hidden,
+                                  &config->intermediate, error) ||
+        !sim_hf_config_read_fraction(json, path, "layer_norm_epsilon", 1e-5, &config->norm_eps,
+                                     error) ||
+        !sim_hf_config_read_fraction(json, path, "attn_pdrop", 0.1, &config->attention_dropout,
+                                     error) ||
+        !sim_hf_config_read_fraction(json, path, "embd_pdrop", 0.1, &config->embedding_dropout,
+                                     error) ||
+        !sim_hf_config_read_fraction(json, path, "resid_pdrop", 0.1, &config->residual_dropout,
+                                     error) ||
+        !sim_hf_config_read_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied,
                                  error) ||
-        !sim_hf_config_get_count(json, path, "n_inner", 4 * MAX_WIDTH, 4 * (int64_t)config->hidden,
-                                 &config->intermediate, error) ||
-        !sim_hf_config_get_fraction(json, path, "layer_norm_epsilon", 1e-5, &config->norm_eps,
-                                    error) ||
-        !sim_hf_config_get_fraction(json, path, "attn_pdrop", 0.1, &config->attention_dropout,
-                                    error) ||
-        !sim_hf_config_get_fraction(json, path, "embd_pdrop", 0.1, &config->embedding_dropout,
-                                    error) ||
-        !sim_hf_config_get_fraction(json, path, "resid_pdrop", 0.1, &config->residual_dropout,
-                                    error) ||
-        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied,
-                                error) ||
-        !sim_hf_config_check_divides(path, "n_embd", config->hidden, "n_head", config->heads,
-                                     error))
+        !sim_hf_config_read_check_divides(path, "n_embd", config->hidden, "n_head", config->heads,
+                                          error))
         return false;
     config->key_value_heads = config->heads;
     config->head_dim = config->hidden / config->heads;

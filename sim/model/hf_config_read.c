@@ -3,8 +3,8 @@
 
 #include "base/error.h"
 
-bool sim_hf_config_get_count(const cJSON *json, const char *path, const char *key, int64_t max,
-                             int64_t default_, uint64_t *out, GError **error)
+bool sim_hf_config_read_count(const cJSON *json, const char *path, const char *key, int64_t max,
+                              int64_t default_, uint64_t *out, GError **error)
 {
     int64_t value = default_;
     bool is_optional = default_ >= 0 && !sim_json_has(json, key);
@@ -14,22 +14,22 @@ bool sim_hf_config_get_count(const cJSON *json, const char *path, const char *ke
     return true;
 }
 
-bool sim_hf_config_get_flag(const cJSON *json, const char *path, const char *key, bool default_,
-                            bool *out, GError **error)
+bool sim_hf_config_read_flag(const cJSON *json, const char *path, const char *key, bool default_,
+                             bool *out, GError **error)
 {
     *out = default_;
     return !sim_json_has(json, key) || sim_json_get_bool(json, path, key, out, error);
 }
 
-bool sim_hf_config_get_fraction(const cJSON *json, const char *path, const char *key,
-                                double default_, double *out, GError **error)
+bool sim_hf_config_read_fraction(const cJSON *json, const char *path, const char *key,
+                                 double default_, double *out, GError **error)
 {
     *out = default_;
     return !sim_json_has(json, key) || sim_json_get_double(json, path, key, 0, 1, out, error);
 }
 
-bool sim_hf_config_check_divides(const char *path, const char *what, uint64_t whole, const char *by,
-                                 uint64_t part, GError **error)
+bool sim_hf_config_read_check_divides(const char *path, const char *what, uint64_t whole,
+                                      const char *by, uint64_t part, GError **error)
 {
     if (whole % part == 0)
         return true;
@@ -87,15 +87,15 @@ bool sim_hf_config_read_window(const cJSON *json, const char *path, SimModelConf
     bool is_moe = architecture == SIM_ARCHITECTURE_QWEN3_MOE;
     bool is_used = architecture != SIM_ARCHITECTURE_LLAMA;
     if ((is_qwen || is_moe) &&
-        !sim_hf_config_get_flag(json, path, "use_sliding_window", false, &is_used, error))
+        !sim_hf_config_read_flag(json, path, "use_sliding_window", false, &is_used, error))
         return false;
     if (!is_used || !sim_json_has(json, "sliding_window"))
         return true;
     uint64_t first = 0;
-    if (!sim_hf_config_get_count(json, path, "sliding_window", MAX_POSITIONS, -1,
-                                 &config->sliding_window, error) ||
+    if (!sim_hf_config_read_count(json, path, "sliding_window", MAX_POSITIONS, -1,
+                                  &config->sliding_window, error) ||
         (is_qwen &&
-         !sim_hf_config_get_count(json, path, "max_window_layers", MAX_LAYERS, 28, &first, error)))
+         !sim_hf_config_read_count(json, path, "max_window_layers", MAX_LAYERS, 28, &first, error)))
         return false;
     if (is_qwen && sim_json_has(json, "layer_types"))
         return read_layer_types(json, path, config, error);
@@ -111,7 +111,7 @@ static bool read_sparse_layers(const cJSON *json, const char *path, SimModelConf
 {
     uint64_t step = 1;
     const cJSON *list = NULL;
-    if (!sim_hf_config_get_count(json, path, "decoder_sparse_step", MAX_LAYERS, 1, &step, error) ||
+    if (!sim_hf_config_read_count(json, path, "decoder_sparse_step", MAX_LAYERS, 1, &step, error) ||
         (sim_json_has(json, "mlp_only_layers") &&
          !sim_json_get_array(json, path, "mlp_only_layers", &list, error)))
         return false;
@@ -131,16 +131,16 @@ bool sim_hf_config_read_experts(const cJSON *json, const char *path, SimModelCon
     bool is_qwen = config->architecture == SIM_ARCHITECTURE_QWEN3_MOE;
     const char *count = is_qwen ? "num_experts" : "num_local_experts";
     config->is_topk_normalized = true;
-    if (!sim_hf_config_get_count(json, path, count, MAX_HEADS, is_qwen ? 128 : 8, &config->experts,
-                                 error) ||
-        !sim_hf_config_get_count(json, path, "num_experts_per_tok", (int64_t)config->experts,
-                                 is_qwen ? 8 : 2, &config->experts_per_token, error))
+    if (!sim_hf_config_read_count(json, path, count, MAX_HEADS, is_qwen ? 128 : 8, &config->experts,
+                                  error) ||
+        !sim_hf_config_read_count(json, path, "num_experts_per_tok", (int64_t)config->experts,
+                                  is_qwen ? 8 : 2, &config->experts_per_token, error))
         return false;
     config->expert_intermediate = config->intermediate;
-    return !is_qwen || (sim_hf_config_get_count(json, path, "moe_intermediate_size", MAX_WIDTH, 768,
-                                                &config->expert_intermediate, error) &&
-                        sim_hf_config_get_flag(json, path, "norm_topk_prob", false,
-                                               &config->is_topk_normalized, error) &&
+    return !is_qwen || (sim_hf_config_read_count(json, path, "moe_intermediate_size", MAX_WIDTH,
+                                                 768, &config->expert_intermediate, error) &&
+                        sim_hf_config_read_flag(json, path, "norm_topk_prob", false,
+                                                &config->is_topk_normalized, error) &&
                         read_sparse_layers(json, path, config, error));
 }
 
@@ -158,17 +158,17 @@ bool sim_hf_config_read_gemma(const cJSON *json, const char *path, SimModelConfi
     bool is_3 = config->architecture == SIM_ARCHITECTURE_GEMMA3, has_bias = false;
     uint64_t every = 2;
     if (!sim_hf_config_read_decoder(json, path, 256, config, error) ||
-        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied,
-                                error) ||
-        !sim_hf_config_get_flag(json, path, "attention_bias", false, &has_bias, error) ||
+        !sim_hf_config_read_flag(json, path, "tie_word_embeddings", true, &config->is_head_tied,
+                                 error) ||
+        !sim_hf_config_read_flag(json, path, "attention_bias", false, &has_bias, error) ||
         !read_softcap(json, path, "attn_logit_softcapping", is_3 ? 0 : 50,
                       &config->attention_softcap, error) ||
         !read_softcap(json, path, "final_logit_softcapping", is_3 ? 0 : 30, &config->logit_softcap,
                       error) ||
-        !sim_hf_config_get_count(json, path, "sliding_window", MAX_POSITIONS, 4096,
-                                 &config->sliding_window, error) ||
-        (is_3 && !sim_hf_config_get_count(json, path, "sliding_window_pattern", MAX_LAYERS, 6,
-                                          &every, error)))
+        !sim_hf_config_read_count(json, path, "sliding_window", MAX_POSITIONS, 4096,
+                                  &config->sliding_window, error) ||
+        (is_3 && !sim_hf_config_read_count(json, path, "sliding_window_pattern", MAX_LAYERS, 6,
+                                           &every, error)))
         return false;
     config->has_qkv_bias = config->has_output_bias = has_bias;
     config->has_qk_norm = is_3;
@@ -184,14 +184,14 @@ bool sim_hf_config_read_phi3(const cJSON *json, const char *path, SimModelConfig
 {
     double part = 1;
     if (!sim_hf_config_read_decoder(json, path, 0, config, error) ||
-        !sim_hf_config_get_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied,
-                                error) ||
-        !sim_hf_config_get_fraction(json, path, "resid_pdrop", 0, &config->residual_dropout,
-                                    error) ||
-        !sim_hf_config_get_fraction(json, path, "partial_rotary_factor", 1, &part, error) ||
+        !sim_hf_config_read_flag(json, path, "tie_word_embeddings", false, &config->is_head_tied,
+                                 error) ||
+        !sim_hf_config_read_fraction(json, path, "resid_pdrop", 0, &config->residual_dropout,
+                                     error) ||
+        !sim_hf_config_read_fraction(json, path, "partial_rotary_factor", 1, &part, error) ||
         !sim_hf_config_read_window(json, path, config, error))
         return false;
     config->rotary_dim = (uint64_t)((double)config->head_dim * part);
-    return sim_hf_config_check_divides(path, "partial_rotary_factor x head_dim", config->rotary_dim,
-                                       "two halves", 2, error);
+    return sim_hf_config_read_check_divides(path, "partial_rotary_factor x head_dim",
+                                            config->rotary_dim, "two halves", 2, error);
 }

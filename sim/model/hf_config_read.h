@@ -15,14 +15,14 @@
 #define MAX_POSITIONS (INT64_C(1) << 32)
 
 /* The member, or DEFAULT where it is absent or null; a negative DEFAULT: it must be there. */
-bool sim_hf_config_get_count(const cJSON *json, const char *path, const char *key, int64_t max,
-                             int64_t default_, uint64_t *out, GError **error);
-bool sim_hf_config_get_flag(const cJSON *json, const char *path, const char *key, bool default_,
-                            bool *out, GError **error);
-bool sim_hf_config_get_fraction(const cJSON *json, const char *path, const char *key,
-                                double default_, double *out, GError **error);
-bool sim_hf_config_check_divides(const char *path, const char *what, uint64_t whole, const char *by,
-                                 uint64_t part, GError **error);
+bool sim_hf_config_read_count(const cJSON *json, const char *path, const char *key, int64_t max,
+                              int64_t default_, uint64_t *out, GError **error);
+bool sim_hf_config_read_flag(const cJSON *json, const char *path, const char *key, bool default_,
+                             bool *out, GError **error);
+bool sim_hf_config_read_fraction(const cJSON *json, const char *path, const char *key,
+                                 double default_, double *out, GError **error);
+bool sim_hf_config_read_check_divides(const char *path, const char *what, uint64_t whole,
+                                      const char *by, uint64_t part, GError **error);
 
 /* A decoder's sizes as Llama's family names them; HEAD_DIM where the config has none, 0 = a share
  * of the hidden size. */
