@@ -274,11 +274,18 @@ bool sim_validation_check_collectives(SimValidation *validation, const SimPlan *
 /* --- output ------------------------------------------------------------------------------------
  */
 
-void sim_validation_note_time(SimValidation *validation, const char *what, double seconds)
+static char *print_seconds(double seconds)
 {
     char text[G_ASCII_DTOSTR_BUF_SIZE];
     g_ascii_formatd(text, sizeof text, "%.4f", seconds);
-    add(validation, "time", what, g_strdup_printf("%s s", text), g_strdup("not judged"), NOTED);
+    return g_strdup_printf("%s s", text);
+}
+
+void sim_validation_note_time(SimValidation *validation, const char *what, double seconds,
+                              double expected)
+{
+    add(validation, "time", what, print_seconds(seconds),
+        expected > 0 ? print_seconds(expected) : g_strdup("not judged"), NOTED);
 }
 
 bool sim_validation_agrees(const SimValidation *validation)

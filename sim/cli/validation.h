@@ -33,8 +33,10 @@ bool sim_validation_check_memory(SimValidation *validation, const SimPlan *plan,
 bool sim_validation_check_collectives(SimValidation *validation, const SimPlan *plan,
                                       const char *folder, GError **error);
 
-/* Median seconds of the real steps but the first; printed, never judged. */
-void sim_validation_note_time(SimValidation *validation, const char *what, double seconds);
+/* Seconds of a real run, beside those that the simulator expects (0: none); printed, never judged.
+ */
+void sim_validation_note_time(SimValidation *validation, const char *what, double seconds,
+                              double expected);
 
 bool sim_validation_agrees(const SimValidation *validation);
 /* The table as text and as JSON (fsdpsim.validation/1). Owned by the caller. */

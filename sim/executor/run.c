@@ -9,6 +9,9 @@
 #include "executor/arguments.h"
 #include "executor/run_private.h"
 
+/* Paced work has nominal times from 0 on: by then every rank is ready. */
+#define PACED_LEAD (100 * SIM_MILLISECOND)
+
 /* --- the allocator's device --------------------------------------------------------------------
  */
 
@@ -169,7 +172,7 @@ SimRun *sim_run_new(const SimPlan *plan, const SimRunOptions *options, MPI_Comm 
     run->markers = sim_markers_new();
     /* All ranks of a machine begin together. */
     MPI_Barrier(world);
-    run->begin = sim_stream_clock();
+    run->begin = sim_stream_clock() + (options->is_paced ? PACED_LEAD : 0);
     PMPI_Bcast(&run->begin, 1, MPI_INT64_T, 0, world);
     make_tables(run);
     return g_steal_pointer(&run);
@@ -455,6 +458,8 @@ bool sim_run_play(SimRun *run)
     GThread *watcher = g_thread_new("watch", watch, &own);
     int32_t step = -1;
     bool is_done = true;
+    if (run->options.is_paced)
+        sim_stream_sleep_until(g_ptr_array_index(run->streams, 0), 0);
     for (size_t i = 0; is_done && i < sim_plan_length(run->plan); i++) {
         const SimInstruction *instruction = sim_plan_instruction(run->plan, i);
         if (!sim_plan_rank_set_has(run->plan, instruction->rank_set, run->rank))
