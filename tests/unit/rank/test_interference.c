@@ -150,10 +150,10 @@ START_TEST(a_kernel_is_slowed_from_the_arrival_on)
     Fixture f;
     SimTime alone, beside;
     start(&f);
-    stream_bytes(&f, 100000000);
+    stream_bytes(&f, 400000000);
     gather(&f);
     play(&f);
-    find_times(&f, 100000000, &alone, &beside);
+    find_times(&f, 400000000, &alone, &beside);
     SimTime left = alone - (span_of(&f, 1)->arrival - span_of(&f, 0)->start);
     long double rest = (long double)left * beside / alone;
     ck_assert_int_gt(left, 0);
