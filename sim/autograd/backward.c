@@ -38,10 +38,10 @@ static void mark_reached(SimAutograd *autograd, SimGraph *graph, uint32_t root)
 
 static SimDispatchPurpose purpose_of(const Running *running)
 {
-    SimDispatchPurpose purpose = {.category = (running->node->flags & SIM_PROGRAM_LOSS) != 0
-                                                  ? SIM_CATEGORY_LOGITS_LOSS
-                                                  : SIM_CATEGORY_TEMPORARY,
-                                  .stem = running->node->stem};
+    SimDispatchPurpose purpose = {
+        .category = (running->node->flags & SIM_PROGRAM_LOSS) != 0 ? SIM_CATEGORY_LOGITS_LOSS
+                                                                   : SIM_CATEGORY_TEMPORARY,
+        .stem = running->node->stem != 0 ? running->node->stem : running->autograd->loss_unit};
     for (uint32_t i = 0; i < SIM_OPERATOR_MAX_OUTPUTS; i++)
         purpose.gradient_of[i] = SIM_MODEL_NONE;
     return purpose;
