@@ -264,7 +264,8 @@ static bool compare(Work *work, GError **error)
     if (recorder == NULL)
         return false;
     work->validation = sim_validation_new();
-    bool is_exact = work->settings->param_dtype == SIM_DTYPE_F32 &&
+    bool is_exact = work->settings->autocast == SIM_SWITCH_OFF &&
+                    work->settings->param_dtype == SIM_DTYPE_F32 &&
                     work->settings->reduce_dtype == SIM_DTYPE_F32 &&
                     work->settings->store_dtype == SIM_DTYPE_F32;
     if (!sim_validation_check_numbers(work->validation, work->folder, is_exact, error) ||
