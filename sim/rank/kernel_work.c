@@ -45,13 +45,16 @@ static SimKernelKind kind_of(const char *operator_name)
     return kind_of_traffic(operator_name);
 }
 
-/* The transposition of a product's operands, as cuBLAS sees it. */
+/* The transposition of a product's operands, as cuBLAS sees it. transformers' Conv1D keeps its
+ * weight as [in, out], a Linear as [out, in]. */
 static SimGemmLayout layout_of(const char *operator_name)
 {
     if (g_str_has_suffix(operator_name, "_grad_weight")) {
         return SIM_GEMM_NT;
     }
-    return g_str_has_suffix(operator_name, "_grad_input") ? SIM_GEMM_NN : SIM_GEMM_TN;
+    bool is_gradient = g_str_has_suffix(operator_name, "_grad_input");
+    bool is_transposed = begins_with_word(operator_name, "conv1d");
+    return is_gradient != is_transposed ? SIM_GEMM_NN : SIM_GEMM_TN;
 }
 
 /* The number after "KEY=" in a list of them, 0 if there is none. */
