@@ -169,7 +169,7 @@ static uint32_t add_event(Compilation *compilation, uint32_t stream, SimItemKind
 static void add_work(Compilation *compilation, uint32_t stream, const SimRunKernel *kernel)
 {
     OpenRun *run = &compilation->runs[stream];
-    g_array_append_vals(run->kernels, kernel, 1);
+    g_array_append_val(run->kernels, *kernel);
     run->position = compilation->position;
     run->offset = compilation->host;
     run->duration += kernel->duration;

@@ -26,6 +26,7 @@ typedef struct Replay {
     Lane *lanes;          /* [streams] */
     uint32_t *collective; /* [groups] how many it has joined */
     SimTrack *track;
+    bool is_paced;
     SimTime host; /* of one that never waits */
     SimTime delay;
     guint shift;
@@ -77,8 +78,11 @@ static SimTime end_of_kernel(const Replay *replay, Lane *lane, const SimRunKerne
     }
     uint32_t state =
         lane->change > 0 ? g_array_index(changes, SimStateChange, lane->change - 1).state : 0;
-    SimTime left = sim_pace_apply(&replay->simulation->pace, rank->slowness, rank->number,
-                                  kernel->position, sim_run_table_duration(runs, kernel, state));
+    SimTime left = state == 0 ? kernel->duration : sim_run_table_duration(runs, kernel, state);
+    if (replay->is_paced) {
+        left = sim_pace_apply(&replay->simulation->pace, rank->slowness, rank->number,
+                              kernel->position, left);
+    }
     for (guint i = lane->change; i < changes->len; i++) {
         const SimStateChange *change = &g_array_index(changes, SimStateChange, i);
         if (change->time >= begin + left) {
@@ -293,7 +297,10 @@ SimTrack *sim_simulation_record(const SimSimulation *simulation, uint32_t number
                      .number = number,
                      .lanes = lanes,
                      .collective = collective,
-                     .track = sim_recorder_add(recorder, number)};
+                     .track = sim_recorder_add(recorder, number),
+                     .is_paced = simulation->pace.has_jitter || rank.slowness != SIM_PACE_ONE};
+    g_array_set_size(replay.track->spans, rank.program->length);
+    g_array_set_size(replay.track->spans, 0);
 
     replay.track->memory_events = class_->memory->events;
     play_rows(&replay);

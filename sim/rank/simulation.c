@@ -176,11 +176,14 @@ static void build_ranks(SimSimulation *simulation)
     }
 }
 
-static int32_t find_last_step(const SimPlan *plan)
+static int32_t find_last_step(const SimSimulation *simulation)
 {
     int32_t last = -1;
-    for (uint32_t i = 0; i < sim_plan_length(plan); i++) {
-        last = MAX(last, sim_plan_instruction(plan, i)->step);
+    for (uint32_t i = 0; i < simulation->partition->programs; i++) {
+        const GArray *phases = simulation->programs[i]->phases;
+        for (guint phase = 0; phase < phases->len; phase++) {
+            last = MAX(last, g_array_index(phases, SimPhaseRange, phase).step);
+        }
     }
     return last;
 }
@@ -197,7 +200,7 @@ static void build_world(SimSimulation *simulation)
                                        .start = push_start,
                                        .wake = push_wake,
                                        .load = find_load,
-                                       .last_step = find_last_step(simulation->plan),
+                                       .last_step = find_last_step(simulation),
                                        .user_data = simulation,
                                        .trial = g_array_new(FALSE, FALSE, sizeof(SimTrialEvent)),
                                        .saved = g_new(SimRankStream, streams),
