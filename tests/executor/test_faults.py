@@ -123,22 +123,42 @@ def break_numbers(plan, folder, values):
     return failures
 
 
+def free_before(plan, index, buffer):
+    free = dict.fromkeys(plan.columns, "")
+    free.update(op="free", phase=plan.body[index]["phase"], step="0", buffer=buffer)
+    return plan.body[:index] + [free] + plan.body[index:]
+
+
 def free_shard(plan, folder):
-    """The seed's post 3: a plan that frees the shard too names the copy-in of the backward, and the
-    shard; one that sends from the shard names the collective."""
+    """A plan that frees the shard along with the rest: the copy-in of the backward's all-gather is
+    named, with the shard; where the shard itself is what is sent, the all-gather."""
     failures = []
-    gather = plan.find(op="kernel", operator="copy_in", phase="backward")
-    shard = plan.body[gather]["reads"].split()[0]
+    path = os.path.join(folder, "shard.csv")
+    copy_in = plan.find(op="kernel", operator="copy_in", phase="backward")
+    shard = plan.body[copy_in]["reads"].split()[0]
     forward = plan.find(op="kernel", operator="copy_in", reads=shard)
     end = plan.find(forward, op="free", phase="forward", buffer="U:")
-    free = dict.fromkeys(plan.columns, "")
-    free.update(op="free", phase="forward", step="0", buffer=shard)
-    body = plan.body[:end] + [free] + plan.body[end:]
-    path = os.path.join(folder, "shard.csv")
-    plan.save(path, body)
-    code, _, errors = execute(path, 2)
-    if code != 3 or shard not in errors:
-        failures.append(f"freed shard: expected exit 3 and {shard}, found {code}: {errors[:300]}")
+    plan.save(path, free_before(plan, end, shard))
+    direct = copy.deepcopy(plan)
+    first = direct.find(op="kernel", operator="copy_in")
+    send = direct.find(op="collective", collective="all_gather")
+    sent = direct.body[first]["reads"]
+    direct.body[send]["reads"] = sent
+    del direct.body[first]
+    direct_path = os.path.join(folder, "direct.csv")
+    direct.save(direct_path, free_before(direct, send - 1, sent))
+    # A row's line: the header and the rows of meta and group come before it, the free too.
+    for file, name, row in ((path, shard, copy_in + 1), (direct_path, sent, send)):
+        line = row + len(plan.head) + 2
+        code, _, errors = execute(file, 2)
+        if code != 3 or name not in errors or f":{line}:" not in errors:
+            failures.append(f"freed shard: expected exit 3, line {line} and {name}, found {code}: "
+                            f"{errors[:300]}")
+    # Whole, it may be sent.
+    direct.save(direct_path, direct.body)
+    code, report, errors = execute(direct_path, 2)
+    if code != 0 or report["faults"]:
+        failures.append(f"sent from the shard: found exit {code}: {errors[:300]}")
     return failures
 
 

@@ -9,30 +9,22 @@ from real_run import ENVIRONMENT, FSDPSIM
 
 F32 = ["--param-dtype", "f32"]
 SETTINGS = [
-    ["--gpus", "1", *F32],
     ["--gpus", "2", *F32],
     ["--gpus", "4", *F32],
     ["--gpus", "2", *F32, "--reshard-after-forward", "false"],
     ["--gpus", "4", *F32, "--reshard-after-forward", "2"],
     ["--gpus", "2", *F32, "--wrap", "root"],
-    ["--gpus", "2", *F32, "--wrap", "block+root"],
     ["--gpus", "2"],
-    ["--gpus", "2", "--reduce-dtype", "bf16"],
     ["--gpus", "2", *F32, "--accumulate", "2"],
-    ["--gpus", "2", *F32, "--accumulate", "2", "--gradient-sync", "last"],
-    ["--gpus", "4", *F32, "--strategy", "hybrid_shard", "--shard-size", "2"],
-    ["--gpus", "2", *F32, "--code", "transformers"],
-    ["--gpus", "2", *F32, "--checkpoint", "full"],
-    ["--gpus", "2", *F32, "--optimizer", "sgd"],
     ["--gpus", "2", *F32, "--api", "fsdp1"],
-    ["--gpus", "4", *F32, "--api", "fsdp1", "--strategy", "shard_grad_op"],
     ["--gpus", "2", *F32, "--api", "ddp"],
 ]
 
 
-def main():
+def validate(settings):
+    """Exit code: 1 if one of SETTINGS disagrees."""
     failed = False
-    for setting in SETTINGS:
+    for setting in settings:
         done = subprocess.run([FSDPSIM, "validate", "tiny", "--seq", "16", "--steps", "2",
                                *setting], env=ENVIRONMENT, capture_output=True, text=True)
         if done.returncode != 0:
@@ -43,4 +35,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(validate(SETTINGS))
