@@ -20,8 +20,8 @@ SimValidation *sim_validation_new(void);
 void sim_validation_free(SimValidation *validation);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimValidation, sim_validation_free)
 
-/* Numbers against the run of one rank; IS_EXACT: everything was f32, so they agree to 1e-5, else to
- * 2e-2. Errors IO, PARSE, SCHEMA. */
+/* Numbers against the run of one rank; IS_EXACT: everything was f32, so they agree to 1e-5 (the
+ * last step's gradients to 1e-4), else to 2e-2. Errors IO, PARSE, SCHEMA. */
 bool sim_validation_check_numbers(SimValidation *validation, const char *folder, bool is_exact,
                                   GError **error);
 
