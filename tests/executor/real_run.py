@@ -52,7 +52,7 @@ def execute(path, ranks, *arguments, timeout=60):
     if os.path.exists(report):
         os.remove(report)
     done = subprocess.run(["mpirun", "-np", str(ranks), "--oversubscribe", EXECUTOR, path,
-                           "--json", report, "--limit", "5s", *arguments],
+                           "--json", report, "--limit", "30s", *arguments],
                           env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
     if not os.path.exists(report):
         return done.returncode, None, done.stderr

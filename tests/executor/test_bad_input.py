@@ -54,7 +54,7 @@ def check_plans(plan, folder, failures):
     body = copy.deepcopy(plan.body)
     body[gather]["rank"] = "0"
     plan.save(path, body)
-    found = execute(path, 2)
+    found = execute(path, 2, "--limit", "5s")
     expect(failures, "a rank that never comes", (1 if found[0] != 0 else 0, None, found[2]), 1)
 
 

@@ -63,7 +63,7 @@ def remove_waits(plan, folder, values):
         plan.save(path, plan.body[:index] + plan.body[index + 1:])
         late = awaited_row(plan.body, index)
         code, report, errors = execute(path, 2, "--against", values, "--delay",
-                                       f"{late + 1}:150ms")
+                                       f"{late + 1}:500ms")
         if code != 1 or report is None or not report["faults"]:
             failures.append(f"without {stream} waiting for {plan.body[index]['event']} (row "
                             f"{index + 1}), row {late + 1} late: expected a fault, found exit "
