@@ -87,7 +87,7 @@ static void add_copy_in_operands(SimFsdp2Context *context, const SimFsdp2State *
     }
 }
 
-/* One rank has everything: U is copied from P when waited for, and no stream changes. */
+/* One rank has everything: U is copied from P when waited for, on the compute stream. */
 static void start_alone(SimFsdp2Context *context, SimFsdp2State *state)
 {
     state->all_gather_output = SIM_PLAN_NONE;

@@ -6,8 +6,9 @@
  *
  * Neighbouring births (deaths) of buffers of one category, unit, type and pool are one line with
  * their sum. Left out, because a recording does not have them: activations, the widening of
- * gradients (a cast on the compute stream and the narrow gradient before it), AdamW's `step`
- * numbers, `fill`.
+ * gradients (a cast on the compute stream and the narrow gradient before it), casts that one rank
+ * alone makes parameter by parameter (no collective was called with them), AdamW's `step` numbers,
+ * `fill`.
  */
 #pragma once
 
@@ -182,6 +183,13 @@ static inline SimStringId *facts_find_reduced(const SimPlan *plan)
     return units;
 }
 
+/* A unit's shards in one buffer: a cast of one parameter's shard bears the parameter's name. */
+static inline bool facts_is_cast_unit(const SimPlan *plan, const SimBuffer *buffer)
+{
+    return g_str_has_prefix(sim_plan_string(plan, buffer->name.stem), "T:") &&
+           buffer->name.tail == 0;
+}
+
 static inline bool facts_is_fsdp(const SimPlan *plan, const SimBuffer *buffer)
 {
     switch ((SimCategory)buffer->category) {
@@ -198,7 +206,7 @@ static inline bool facts_is_fsdp(const SimPlan *plan, const SimBuffer *buffer)
     case SIM_CATEGORY_OPTIMIZER_STATE:
         return !g_str_has_suffix(sim_plan_string(plan, buffer->name.tail), ".step");
     case SIM_CATEGORY_TEMPORARY:
-        return g_str_has_prefix(sim_plan_string(plan, buffer->name.stem), "T:");
+        return facts_is_cast_unit(plan, buffer);
     default:
         return false;
     }
@@ -218,15 +226,14 @@ static inline void facts_read_buffer(Facts *facts, const SimPlan *plan, const Si
         sim_plan_stream_name(plan, buffer->stream), name, buffer->bytes);
 }
 
-/* On the compute stream only casts of shards are recorded. */
+/* On the compute stream only casts of units' shards are recorded. */
 static inline bool facts_is_unrecorded(const SimPlan *plan, const SimInstruction *row)
 {
     const char *name = sim_plan_string(plan, row->name);
     if (row->stream != 0 || (strcmp(name, "cast") != 0 && strcmp(name, "accumulate") != 0))
         return false;
     const SimTouch *written = sim_plan_touches(plan, row) + row->n_reads;
-    const SimBuffer *buffer = sim_plan_buffer(plan, written->buffer);
-    return !g_str_has_prefix(sim_plan_string(plan, buffer->name.stem), "T:");
+    return !facts_is_cast_unit(plan, sim_plan_buffer(plan, written->buffer));
 }
 
 static inline void facts_read_kernel(Facts *facts, const SimPlan *plan, const SimInstruction *row)
