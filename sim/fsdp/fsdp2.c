@@ -373,7 +373,7 @@ static void fill_gradients(SimFsdp2 *fsdp)
 {
     SimFsdp2Context *context = fsdp->context;
     g_autoptr(GArray) tensors = collect_tensors(fsdp);
-    g_autoptr(GArray) on_host = sim_host_optimizer_take(fsdp->host_optimizer, tensors);
+    g_array_unref(sim_host_optimizer_take(fsdp->host_optimizer, tensors));
     if (tensors->len == 0)
         return;
     uint64_t bytes = 0;

@@ -39,8 +39,8 @@ SimPrediction *sim_prediction_new(const SimPlan *plan, SimCluster *cluster,
     if (!sim_unequal_settings_read(settings, cluster, &simulation, error)) {
         return NULL;
     }
-    g_autoptr(GArray) slow_ranks = simulation.slow_ranks;
     prediction->simulation = sim_simulation_new(plan, cluster, &simulation, error);
+    g_clear_pointer(&simulation.slow_ranks, g_array_unref);
     if (prediction->simulation == NULL) {
         return NULL;
     }
