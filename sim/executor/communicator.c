@@ -84,7 +84,7 @@ bool sim_communicator_meet(SimCommunicator *communicator, const SimCollective *c
         return false;
     }
     Header own = {collective->row, collective->kind, collective->bytes, collective->nominal};
-    g_autofree Header *all = g_new0(Header, communicator->members);
+    g_autofree Header *all = g_new0(Header, (gsize)communicator->members);
     PMPI_Allgather(&own, sizeof own, MPI_BYTE, all, sizeof own, MPI_BYTE, communicator->comm);
     *nominal = collective->nominal;
     for (int i = 0; i < communicator->members; i++) {

@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 {
     /* More ranks than cores are the rule here: a waiting rank leaves its core to others. */
     g_setenv("OMPI_MCA_mpi_yield_when_idle", "1", FALSE);
-    Options options = {NULL};
+    Options options = {0};
     g_autoptr(GError) error = NULL;
     if (!parse_options(&argc, &argv, &options, &error) || options.plans == NULL ||
         options.plans[1] != NULL) {

@@ -16,8 +16,8 @@ static char *gather_bytes(const void *own, int n, MPI_Comm world, int **sizes)
     int rank, ranks, total = 0;
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &ranks);
-    *sizes = g_new0(int, ranks);
-    g_autofree int *offsets = g_new0(int, ranks);
+    *sizes = g_new0(int, (gsize)ranks);
+    g_autofree int *offsets = g_new0(int, (gsize)ranks);
     PMPI_Gather(&n, 1, MPI_INT, *sizes, 1, MPI_INT, 0, world);
     for (int i = 0; i < ranks; i++) {
         offsets[i] = total;
@@ -91,7 +91,7 @@ static cJSON *make_steps(const SimRun *run, const SimPlan *plan, MPI_Comm world)
     for (size_t i = 0; i < sim_plan_length(plan); i++)
         last = MAX(last, sim_plan_instruction(plan, i)->step);
     cJSON *steps = cJSON_CreateArray();
-    g_autofree double *seconds = g_new0(double, ranks);
+    g_autofree double *seconds = g_new0(double, (gsize)ranks);
     for (int32_t step = 0; step <= last; step++) {
         double own = sim_units_seconds(sim_run_step_time(run, step));
         PMPI_Gather(&own, 1, MPI_DOUBLE, seconds, 1, MPI_DOUBLE, 0, world);

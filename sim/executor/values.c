@@ -128,7 +128,7 @@ static void gather_tensor(const Tensor *tensor, const char *kind, const char *na
     int ranks, own = (int)tensor->elements->len, length = 0;
     MPI_Comm_size(world, &ranks);
     PMPI_Allreduce(&own, &length, 1, MPI_INT, MPI_MAX, world);
-    g_autofree float *part = g_new(float, length + 1);
+    g_autofree float *part = g_new(float, (gsize)length + 1);
     for (int i = 0; i < length; i++)
         part[i] = i < own ? g_array_index(tensor->elements, float, (guint)i) : NAN;
     g_autofree float *all = whole != NULL ? g_new(float, (size_t)length *(size_t)ranks + 1) : NULL;
