@@ -37,6 +37,7 @@ SimAutograd *sim_autograd_new(const SimModel *model, SimPlan *plan,
     autograd->plan = plan;
     autograd->checkpoints = options->checkpoints;
     autograd->loss_chunks = options->loss_chunks;
+    autograd->keeps_output = options->keeps_output;
     autograd->casts = options->is_autocast ? g_new0(SimTensor *, model->parameters->len) : NULL;
     autograd->to_f32.dtype = SIM_DTYPE_F32;
     autograd->to_bf16.dtype = SIM_DTYPE_BF16;
@@ -129,6 +130,15 @@ void sim_autograd_start(SimAutograd *autograd)
     }
 }
 
+/* `output = model(tokens)`: an older one dies when the new one exists. */
+static void bind_output(SimAutograd *autograd, SimTensor *output)
+{
+    SimTensor *old = autograd->output;
+    autograd->output = sim_tensor_ref(output);
+    if (old != NULL)
+        sim_tensor_unref(&autograd->dispatch.pool, old);
+}
+
 void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_grad)
 {
     SimGraph *graph = sim_autograd_graph(autograd, microbatch);
@@ -139,6 +149,8 @@ void sim_autograd_forward(SimAutograd *autograd, uint32_t microbatch, bool with_
     sim_autograd_call_module(autograd, 0, 1, &ids, results);
     if (sim_model_module(autograd->model, 0)->forward->n_results == 2)
         sim_tensor_unref(&autograd->dispatch.pool, results[1]);
+    if (autograd->keeps_output)
+        bind_output(autograd, results[0]);
     if (autograd->loss_chunks > 0 && with_grad) {
         SimTensor *hidden = results[0];
         autograd->graph = NULL;

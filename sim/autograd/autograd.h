@@ -90,6 +90,8 @@ typedef struct SimAutogradOptions {
     uint32_t compute_capability;      /* 90 = sm_90: workspace of matrix products */
     const SimAutogradCheckpoint *checkpoints; /* by module; NULL = none. Borrowed by autograd */
     uint64_t loss_chunks;                     /* the model's chunked loss; 0 = its loss at once */
+    bool keeps_output;                        /* the training loop's variable holds the model's
+                                               * result until the next forward's is there */
     bool is_autocast;                         /* bf16 autocast around forward and loss */
 } SimAutogradOptions;
 

@@ -32,7 +32,9 @@ struct SimAutograd {
     SimTensor **casts;             /* by parameter: autocast's cache; NULL without autocast */
     SimAttributes to_f32, to_bf16; /* of its casts */
     uint64_t loss_chunks;
-    SimGraph chunk_graph;     /* of the chunk that runs */
+    SimGraph chunk_graph; /* of the chunk that runs */
+    bool keeps_output;
+    SimTensor *output;        /* of the last forward, if it is kept; or NULL */
     SimTensor *leaf_gradient; /* what SIM_NODE_LEAF got last */
     /* of the running backward, held by its caller: what it starts from, and the gradient of that */
     SimTensor *root, *root_gradient;

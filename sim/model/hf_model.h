@@ -35,9 +35,10 @@ typedef struct SimModelOptions {
     double dropout;         /* instead of all of the config's; negative = the config's */
     SimAttentionKind attention;
     SimExpertsKind experts;
-    bool is_rope_real; /* torchtitan: rotate_half with f32 tables instead of complex numbers */
-    uint64_t sequence; /* tokens a sample: decides whether a sliding window has a mask */
-    uint64_t batch;    /* samples a microbatch; 0 = 1 */
+    bool is_output_wide; /* torchtitan before May 2024: the model's result is f32 logits */
+    bool is_rope_real;   /* torchtitan: rotate_half with f32 tables instead of complex numbers */
+    uint64_t sequence;   /* tokens a sample: decides whether a sliding window has a mask */
+    uint64_t batch;      /* samples a microbatch; 0 = 1 */
 } SimModelOptions;
 
 /* Error UNSUPPORTED: the code does not exist for that architecture. */

@@ -204,7 +204,7 @@ static void add_block(SimModel *model, uint32_t layers, uint32_t index,
     g_array_append_val(model->blocks, block);
 }
 
-static SimProgram *write_root(const SimModel *model, bool has_head)
+static SimProgram *write_root(const SimModel *model, bool has_head, bool is_wide)
 {
     SimProgram *p = sim_program_new(1);
     SimSlot h = sim_program_bind(p, sim_forward_module(p, model->embedding, 0));
@@ -214,6 +214,10 @@ static SimProgram *write_root(const SimModel *model, bool has_head)
     }
     h = sim_program_rebind(p, h, sim_forward_module(p, model->norm, h));
     SimSlot result = has_head ? sim_forward_module(p, model->head, h) : h;
+    if (is_wide) {
+        result = sim_forward_cast(p, result, SIM_DTYPE_F32);
+        sim_program_set_flags(p, SIM_PROGRAM_LOGITS);
+    }
     sim_program_finish(p, 1, &result);
     return p;
 }
@@ -296,9 +300,9 @@ SimModel *sim_hf_model_build_torchtitan(const SimModelConfig *config,
     sim_program_set_flags(head, SIM_PROGRAM_LOGITS);
     model->head =
         sim_module_tree_add_weight(model, 0, "output", config->vocabulary, config->hidden, head);
-    sim_module_tree_set_forward(model, 0, write_root(model, true));
+    sim_module_tree_set_forward(model, 0, write_root(model, true, options->is_output_wide));
     model->loss = sim_module_tree_own(model, write_loss(config->vocabulary));
-    model->headless = sim_module_tree_own(model, write_root(model, false));
+    model->headless = sim_module_tree_own(model, write_root(model, false, false));
     model->chunk_loss = sim_module_tree_own(model, write_chunk_loss());
     return model;
 }

@@ -17,6 +17,7 @@
 static const char *const run_settings[] = {"cluster", "allocator", "hbm", NULL};
 static const char *const free_settings[] = {"fold", "jobs", "ranks", NULL};
 
+static const char kept_logits[] = "kept-logits"; /* --loss */
 static const char plan_origin[] = "plan: meta config";
 
 bool sim_plan_source_allows(const char *setting)
@@ -43,6 +44,7 @@ static SimModelOptions read_model_options(const SimSettings *settings)
         .is_norm_wide = settings->norm == SIM_NORM_COMPOSITE_FP32,
         .attention = attentions[settings->attention],
         .experts = settings->experts == SIM_SETTING_LOOP ? SIM_EXPERTS_LOOP : SIM_EXPERTS_GROUPED,
+        .is_output_wide = strcmp(settings->loss, kept_logits) == 0,
         .is_rope_real = settings->code == SIM_CODE_TORCHTITAN && settings->rope == SIM_ROPE_REAL,
         .sequence = (uint64_t)settings->sequence,
         .batch = (uint64_t)settings->batch,
@@ -301,6 +303,7 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
                                   .batch = job->batch,
                                   .compute_dtype = compute_dtype(job),
                                   .residual_dtype = compute_dtype(job),
+                                  .keeps_output = strcmp(settings->loss, kept_logits) == 0,
                                   .sm_count = cluster->gpu->sms,
                                   .compute_capability = cluster->gpu->compute_capability,
                                   .is_autocast = settings->autocast == SIM_SWITCH_ON};
