@@ -5,8 +5,11 @@
 #include <glib/gstdio.h>
 
 #include "base/error.h"
+#include "cli/figure_runs.h"
 #include "plan/plan_csv.h"
 #include "predict/summary_json.h"
+#include "report/html_report.h"
+#include "report/notebook.h"
 #include "trace/chakra.h"
 #include "trace/chrome_trace.h"
 #include "trace/memory_csv.h"
@@ -53,7 +56,10 @@ bool sim_predict_files_need_events(const SimPredictOptions *options)
 {
     return options->outputs[SIM_OUTPUT_MEMORY] != NULL ||
            options->outputs[SIM_OUTPUT_TRACE] != NULL ||
-           options->outputs[SIM_OUTPUT_SNAPSHOT] != NULL;
+           options->outputs[SIM_OUTPUT_SNAPSHOT] != NULL ||
+           options->outputs[SIM_OUTPUT_REPORT] != NULL ||
+           options->outputs[SIM_OUTPUT_NOTEBOOK] != NULL ||
+           (options->outputs[SIM_OUTPUT_SVG] != NULL && options->figure == SIM_FIGURE_MEMORY);
 }
 
 /* --- recordings --------------------------------------------------------------------------------
@@ -96,6 +102,34 @@ static bool write_chakra(SimPredictFiles *files, const char *folder, const SimPr
     return true;
 }
 
+static bool write_notebook(SimPredictFiles *files, const SimPredictOptions *options,
+                           const SimPredictRun *run, GError **error)
+{
+    static const char *const names[] = {"fsdpsim.ipynb", "summary.json", "timeline.csv.gz",
+                                        "memory.csv.gz", "ranks.csv"};
+    const char *folder = options->outputs[SIM_OUTPUT_NOTEBOOK];
+    const SimSummary *summary = sim_prediction_summary(run->prediction);
+    SimOutputFile *parts[G_N_ELEMENTS(names)];
+    g_autofree char *ranks = sim_figure_runs_ranks(run);
+    g_autoptr(SimRecorder) recorder = sim_prediction_record(run->prediction, ranks, error);
+    if (recorder == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+        parts[i] = add_file(files, folder, names[i], error);
+        if (parts[i] == NULL) {
+            return false;
+        }
+    }
+    g_autoptr(GArray) points = sim_figure_runs_sweep(options, run);
+    sim_notebook_save(summary, parts[0]);
+    sim_summary_json_save(summary, parts[1]);
+    sim_timeline_csv_save(recorder, parts[2]);
+    sim_memory_csv_save(recorder, parts[3]);
+    sim_notebook_save_ranks(points, parts[4]);
+    return true;
+}
+
 static bool write_recordings(SimPredictFiles *files, const SimPredictRun *run, GError **error)
 {
     g_autoptr(SimRecorder) recorder = NULL;
@@ -119,6 +153,35 @@ static bool write_recordings(SimPredictFiles *files, const SimPredictRun *run, G
     if (files->files[SIM_OUTPUT_SNAPSHOT] != NULL) {
         sim_memory_snapshot_save(recorder, sim_prediction_hbm_bytes(run->prediction),
                                  run->settings->allocator, files->files[SIM_OUTPUT_SNAPSHOT]);
+    }
+    return true;
+}
+
+static bool write_pictures(SimPredictFiles *files, const SimPredictOptions *options,
+                           const SimPredictRun *run, GError **error)
+{
+    if (files->files[SIM_OUTPUT_REPORT] == NULL && files->files[SIM_OUTPUT_SVG] == NULL) {
+        return true;
+    }
+    const SimSummary *summary = sim_prediction_summary(run->prediction);
+    g_autofree char *ranks = sim_figure_runs_ranks(run);
+    g_autoptr(SimRecorder) recorder = sim_prediction_record(run->prediction, ranks, error);
+    if (recorder == NULL) {
+        return false;
+    }
+    if (files->files[SIM_OUTPUT_REPORT] != NULL) {
+        uint32_t memory = summary->memory.rank;
+        uint32_t time = summary->has_time ? summary->time.rank : memory;
+        sim_html_report_save(summary, run->cluster, sim_figure_runs_track(recorder, memory),
+                             sim_figure_runs_track(recorder, time),
+                             files->files[SIM_OUTPUT_REPORT]);
+    }
+    if (files->files[SIM_OUTPUT_SVG] != NULL) {
+        g_autofree char *picture = sim_figure_runs_draw(options, run, recorder, error);
+        if (picture == NULL) {
+            return false;
+        }
+        sim_output_file_puts(files->files[SIM_OUTPUT_SVG], picture);
     }
     return true;
 }
@@ -151,8 +214,15 @@ bool sim_predict_files_write(SimPredictFiles *files, const SimPredictOptions *op
     if (files->files[SIM_OUTPUT_PLAN] != NULL) {
         sim_plan_csv_save(run->plan, files->files[SIM_OUTPUT_PLAN]);
     }
+    if (!write_pictures(files, options, run, error)) {
+        return false;
+    }
     const char *chakra = options->outputs[SIM_OUTPUT_CHAKRA];
     if (chakra != NULL && !write_chakra(files, chakra, run, error)) {
+        return false;
+    }
+    if (options->outputs[SIM_OUTPUT_NOTEBOOK] != NULL &&
+        !write_notebook(files, options, run, error)) {
         return false;
     }
     return commit(files, error);

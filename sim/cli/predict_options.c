@@ -17,6 +17,16 @@ static const struct {
     [SIM_OUTPUT_SNAPSHOT] = {"snapshot", "FILE.pickle",
                              "write a snapshot for pytorch.org/memory_viz"},
     [SIM_OUTPUT_CHAKRA] = {"chakra", "FOLDER", "write execution traces for ASTRA-sim, one a rank"},
+    [SIM_OUTPUT_REPORT] = {"report", "FILE.html", "write one page with pictures and tables"},
+    [SIM_OUTPUT_SVG] = {"svg", "FILE.svg", "draw the picture that --figure names"},
+    [SIM_OUTPUT_NOTEBOOK] = {"notebook", "FOLDER",
+                             "write a Jupyter notebook with the run's numbers beside it"},
+};
+
+static const char *const figures[SIM_FIGURE_COUNT + 1] = {
+    [SIM_FIGURE_TIMELINE] = "timeline", [SIM_FIGURE_MEMORY] = "memory",
+    [SIM_FIGURE_WORKFLOW] = "workflow", [SIM_FIGURE_DDP_FSDP] = "ddp-fsdp",
+    [SIM_FIGURE_RANKS] = "ranks",
 };
 
 static const char description[] =
@@ -68,16 +78,22 @@ static void add_setting_groups(GOptionContext *context, SimPredictOptions *optio
     }
 }
 
-static void add_output_group(GOptionContext *context, char **files)
+static void add_output_group(GOptionContext *context, SimPredictOptions *options)
 {
-    GOptionEntry entries[SIM_OUTPUT_COUNT + 1] = {{.long_name = NULL}};
+    GOptionEntry entries[SIM_OUTPUT_COUNT + 2] = {{.long_name = NULL}};
     for (size_t i = 0; i < SIM_OUTPUT_COUNT; i++) {
         entries[i] = (GOptionEntry){.long_name = outputs[i].name,
                                     .arg = G_OPTION_ARG_FILENAME,
-                                    .arg_data = &files[i],
+                                    .arg_data = &options->outputs[i],
                                     .description = outputs[i].help,
                                     .arg_description = outputs[i].argument};
     }
+    entries[SIM_OUTPUT_COUNT] =
+        (GOptionEntry){.long_name = "figure",
+                       .arg = G_OPTION_ARG_STRING,
+                       .arg_data = &options->figure_name,
+                       .description = "timeline (default), memory, workflow, ddp-fsdp or ranks",
+                       .arg_description = "NAME"};
     GOptionGroup *group = g_option_group_new("outputs", "Outputs:", "Outputs", NULL, NULL);
     g_option_group_add_entries(group, entries);
     g_option_context_add_group(context, group);
@@ -110,7 +126,7 @@ static void add_main_entries(GOptionContext *context, SimPredictOptions *options
 static char *explain_unknown(const char *option)
 {
     g_autoptr(GPtrArray) names = g_ptr_array_new();
-    char *known[] = {"help", "config", "from-plan"};
+    char *known[] = {"help", "config", "from-plan", "figure"};
     for (size_t i = 0; i < G_N_ELEMENTS(known); i++) {
         g_ptr_array_add(names, known[i]);
     }
@@ -138,7 +154,32 @@ static char *explain(const GError *error)
 
 bool sim_predict_options_is_folder(SimPredictOutput output)
 {
-    return output == SIM_OUTPUT_CHAKRA;
+    return output == SIM_OUTPUT_CHAKRA || output == SIM_OUTPUT_NOTEBOOK;
+}
+
+/* Sets the figure from its name. Returns the message, or NULL if all is well. */
+static char *check_figure(SimPredictOptions *options)
+{
+    const char *name = options->figure_name;
+    if (name == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < SIM_FIGURE_COUNT; i++) {
+        if (strcmp(figures[i], name) == 0) {
+            options->figure = (SimFigure)i;
+            bool compares = i == SIM_FIGURE_DDP_FSDP || i == SIM_FIGURE_RANKS;
+            if (compares && options->from_plan != NULL) {
+                return g_strdup_printf("--figure %s compares several runs: it needs a MODEL, "
+                                       "not --from-plan",
+                                       name);
+            }
+            return options->outputs[SIM_OUTPUT_SVG] != NULL
+                       ? NULL
+                       : g_strdup("--figure names what --svg FILE.svg draws; --svg is missing");
+        }
+    }
+    return g_strdup_printf("--figure: unknown figure '%s'; did you mean '%s'?", name,
+                           sim_error_nearest(name, figures));
 }
 
 /* What no single option can tell. Returns the message, or NULL if all is well. */
@@ -189,7 +230,7 @@ bool sim_predict_options_parse(SimPredictOptions *options, int argc, char **argv
     g_option_context_set_description(context, description);
     add_main_entries(context, options, &help);
     add_setting_groups(context, options);
-    add_output_group(context, options->outputs);
+    add_output_group(context, options);
     if (!g_option_context_parse(context, &argc, &argv, &error)) {
         *message = explain(error);
         return false;
@@ -207,6 +248,9 @@ bool sim_predict_options_parse(SimPredictOptions *options, int argc, char **argv
     }
     options->model = rest > 0 ? g_strdup(*model) : NULL;
     *message = check_combination(options, rest);
+    if (*message == NULL) {
+        *message = check_figure(options);
+    }
     return *message == NULL;
 }
 
@@ -225,6 +269,7 @@ void sim_predict_options_done(SimPredictOptions *options)
     g_free(options->from_plan);
     g_free(options->model);
     g_free(options->help);
+    g_free(options->figure_name);
 }
 
 bool sim_predict_options_apply(const SimPredictOptions *options, SimSettings *settings,

@@ -18,8 +18,21 @@ typedef enum SimPredictOutput {
     SIM_OUTPUT_TRACE,
     SIM_OUTPUT_SNAPSHOT,
     SIM_OUTPUT_CHAKRA, /* a folder */
+    SIM_OUTPUT_REPORT,
+    SIM_OUTPUT_SVG,
+    SIM_OUTPUT_NOTEBOOK, /* a folder */
     SIM_OUTPUT_COUNT
 } SimPredictOutput;
+
+/* What --svg shows. */
+typedef enum SimFigure {
+    SIM_FIGURE_TIMELINE,
+    SIM_FIGURE_MEMORY,
+    SIM_FIGURE_WORKFLOW,
+    SIM_FIGURE_DDP_FSDP,
+    SIM_FIGURE_RANKS,
+    SIM_FIGURE_COUNT
+} SimFigure;
 
 typedef struct SimPredictOptions {
     bool wants_help;
@@ -27,6 +40,8 @@ typedef struct SimPredictOptions {
     char *model; /* MODEL; NULL with from_plan */
     char *from_plan;
     char *config;
+    char *figure_name;
+    SimFigure figure;
     char *outputs[SIM_OUTPUT_COUNT]; /* files, "-" = standard output; NULL = not wanted */
     char **settings;                 /* [sim_settings_count()] as given; NULL = not given */
     char ***repeated;                /* the same of settings that may repeat: all uses */
