@@ -224,7 +224,8 @@ static uint64_t compute_capacity(const SimCluster *cluster, LinkKind kind)
 {
     double nic = cluster->nic_bytes_per_s * cluster->nic_fraction;
     double leaf = 0;
-    if (kind == LINK_LEAF)
+    /* A cluster without leaf switches has no oversubscription either. */
+    if (kind == LINK_LEAF && cluster->oversubscription > 0)
         leaf = nic * cluster->leaf_nodes * (cluster->has_rails ? 1 : cluster->nics_per_node) /
                cluster->oversubscription;
     const double capacities[] = {0, nic, cluster->pcie_bytes_per_s, leaf};
