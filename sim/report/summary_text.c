@@ -1,24 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/summary_text.h"
 
+#include <string.h>
+
 #include "predict/communication.h"
 
+#define COLUMNS 80
+#define MOST_LINES 23 /* of a screen of 24, whose last holds the prompt */
 #define MOST_OWNERS 6
+#define MOST_WAITERS 2
+#define MOST_CAUSERS 1
+#define LEAST_WAITING 1000 /* of a step: a shorter wait is not worth a line */
 
 typedef struct Owner {
     SimCategory category;
     uint64_t bytes;
 } Owner;
 
-static void append_model(GString *text, const SimSummary *summary, const SimCluster *cluster)
+/* A word after what stands in the text's last line, or in the next one, indented, if it would pass
+ * the last column. */
+static void append_word(GString *text, const char *word)
+{
+    const char *line = strrchr(text->str, '\n');
+    line = line != NULL ? line + 1 : text->str;
+    size_t used = strlen(line);
+    if (used > 0 && used + 1 + strlen(word) > COLUMNS) {
+        g_string_append_printf(text, "\n   ");
+    }
+    g_string_append_printf(text, "%s%s", used > 0 ? " " : "", word);
+}
+
+static void append_wrapped(GString *text, const char *sentence)
+{
+    g_auto(GStrv) words = g_strsplit(sentence, " ", -1);
+    for (size_t i = 0; words[i] != NULL; i++) {
+        append_word(text, words[i]);
+    }
+    g_string_append_c(text, '\n');
+}
+
+/* The value of a setting, if the plan says it and it is not one of those that need no words. */
+static const char *find_setting(const SimSummary *summary, const char *key, const char *silent)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(summary->config, key);
+    if (!cJSON_IsString(value) || g_strcmp0(value->valuestring, silent) == 0) {
+        return NULL;
+    }
+    return value->valuestring;
+}
+
+static void append_parameters(GString *text, const SimSummary *summary)
 {
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(summary->model, "name");
     const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(summary->model, "parameters");
     const cJSON *units = cJSON_GetObjectItemCaseSensitive(summary->model, "units");
-    if (cJSON_IsString(name) && cJSON_IsNumber(parameters) && cJSON_IsNumber(units)) {
-        g_string_append_printf(text, "%s: %.2f billion parameters in %d units\n", name->valuestring,
-                               parameters->valuedouble / 1e9, units->valueint);
+    if (!cJSON_IsString(name) || !cJSON_IsNumber(parameters) || !cJSON_IsNumber(units)) {
+        return;
     }
+    double count = parameters->valuedouble;
+    g_string_append_printf(text, "%s: %.2f %s parameters in %d unit%s", name->valuestring,
+                           count < 1e9 ? count / 1e6 : count / 1e9,
+                           count < 1e9 ? "million" : "billion", units->valueint,
+                           units->valueint == 1 ? "" : "s");
+    const char *code = find_setting(summary, "code", NULL);
+    if (code != NULL) {
+        g_string_append_printf(text, ", %s code", code);
+    }
+    g_string_append_c(text, '\n');
+}
+
+/* "1 x 8192 tokens a GPU, 2 microbatches a step, ...": what decides most. A job file says the rest
+ * in its own way. */
+static void append_job(GString *text, const SimSummary *summary)
+{
+    const cJSON *seq = cJSON_GetObjectItemCaseSensitive(summary->config, "seq");
+    const cJSON *batch = cJSON_GetObjectItemCaseSensitive(summary->config, "batch");
+    const cJSON *microbatches = cJSON_GetObjectItemCaseSensitive(summary->config, "accumulate");
+    if (!cJSON_IsNumber(seq) || !cJSON_IsNumber(batch) || !cJSON_IsNumber(microbatches)) {
+        return;
+    }
+    g_autoptr(GString) job = g_string_new(NULL);
+    g_string_append_printf(job, "%d x %d tokens a GPU", batch->valueint, seq->valueint);
+    if (microbatches->valueint > 1) {
+        g_string_append_printf(job, ", %d microbatches a step", microbatches->valueint);
+    }
+    if (find_setting(summary, "job", NULL) == NULL) {
+        const char *checkpoint = find_setting(summary, "checkpoint", "none");
+        const char *parameters = find_setting(summary, "param_dtype", NULL);
+        const char *optimizer = find_setting(summary, "optimizer", NULL);
+        g_string_append_printf(job, ", %s%s", checkpoint != NULL ? "checkpoint " : "no checkpoint",
+                               checkpoint != NULL ? checkpoint : "");
+        g_string_append_printf(job, ", %s, %s", parameters != NULL ? parameters : "",
+                               optimizer != NULL ? optimizer : "");
+        if (find_setting(summary, "offload", "none") != NULL) {
+            g_string_append(job, ", offload to host");
+        }
+    }
+    append_wrapped(text, job->str);
+}
+
+static void append_model(GString *text, const SimSummary *summary, const SimCluster *cluster)
+{
+    append_parameters(text, summary);
+    append_job(text, summary);
     g_string_append_printf(text, "%u x %s\n\n", cluster->gpus, cluster->gpu->title);
 }
 
@@ -64,11 +148,19 @@ static int compare_owners(const void *a, const void *b)
     return x->category < y->category ? -1 : x->category > y->category;
 }
 
-/* Who holds the allocated peak, the largest first, two a line. */
+static void append_owner(GString *text, guint i, const char *name, uint64_t bytes)
+{
+    g_autofree char *size = sim_units_print_bytes(bytes);
+    g_string_append_printf(text, "%s%-22s %11s%s", i % 2 == 0 ? "    " : "     ", name, size,
+                           i % 2 == 0 ? "" : "\n");
+}
+
+/* Who holds the allocated peak, the largest first, two a line; the last one sums up the rest. */
 static void append_owners(GString *text, const SimMemorySummary *memory)
 {
     g_autoptr(GArray) owners = g_array_new(FALSE, FALSE, sizeof(Owner));
     uint64_t rest = memory->peaks.allocated_bytes;
+    guint count = 0;
     for (int category = 0; category < SIM_CATEGORY_COUNT; category++) {
         Owner owner = {(SimCategory)category, memory->history->by_category[category]};
         if (owner.bytes > 0) {
@@ -76,17 +168,16 @@ static void append_owners(GString *text, const SimMemorySummary *memory)
         }
     }
     g_array_sort(owners, compare_owners);
-    for (guint i = 0; i < MIN(owners->len, MOST_OWNERS); i++) {
-        const Owner *owner = &g_array_index(owners, Owner, i);
-        g_autofree char *size = sim_units_print_bytes(owner->bytes);
-        g_string_append_printf(text, "%s%-22s %11s", i % 2 == 0 ? "    " : "     ",
-                               sim_plan_category_name(owner->category), size);
-        g_string_append(text, i % 2 == 1 || i + 1 == MIN(owners->len, MOST_OWNERS) ? "\n" : "");
+    while (count < owners->len && count < MOST_OWNERS - (owners->len > MOST_OWNERS ? 1 : 0)) {
+        const Owner *owner = &g_array_index(owners, Owner, count);
+        append_owner(text, count++, sim_plan_category_name(owner->category), owner->bytes);
         rest -= owner->bytes;
     }
     if (rest > 0) {
-        g_autofree char *size = sim_units_print_bytes(rest);
-        g_string_append_printf(text, "    %-22s %11s\n", "everything else", size);
+        append_owner(text, count++, "everything else", rest);
+    }
+    if (count % 2 == 1) {
+        g_string_append_c(text, '\n');
     }
 }
 
@@ -125,8 +216,9 @@ static void append_memory(GString *text, const SimSummary *summary)
     append_owners(text, memory);
     append_bytes(text, "peak reserved", memory->peaks.reserved_bytes);
     if (memory->history->alloc_retries > 0) {
-        g_string_append_printf(text, "  %" G_GUINT64_FORMAT " allocator retries",
-                               memory->history->alloc_retries);
+        g_string_append_printf(text, "  %" G_GUINT64_FORMAT " allocator retr%s",
+                               memory->history->alloc_retries,
+                               memory->history->alloc_retries == 1 ? "y" : "ies");
     }
     g_string_append(text, "\n");
     append_bytes(text, "device", memory->device_peak_bytes);
@@ -148,11 +240,14 @@ static void append_ranks(GString *text, const SimWaitingLine *line)
     }
 }
 
-/* Who waits for whom; nothing where all ranks are alike. */
-static void append_waiting(GString *text, const SimWaiting *waiting)
+/* Who waits for whom, for longer than a thousandth of a STEP; nothing where all ranks are alike. */
+static void append_waiting(GString *text, const SimWaiting *waiting, SimTime step)
 {
-    for (guint i = 0; i < MIN(waiting->waiters->len, 3); i++) {
+    for (guint i = 0; i < MIN(waiting->waiters->len, MOST_WAITERS); i++) {
         const SimWaitingLine *line = &g_array_index(waiting->waiters, SimWaitingLine, i);
+        if (line->waited < step / LEAST_WAITING) {
+            return;
+        }
         g_autofree char *waited = sim_units_print_duration(line->waited);
         append_ranks(text, line);
         g_string_append_printf(text, ": waits %s", waited);
@@ -162,7 +257,7 @@ static void append_waiting(GString *text, const SimWaiting *waiting)
         }
         g_string_append(text, "\n");
     }
-    for (guint i = 0; i < MIN(waiting->causers->len, 3); i++) {
+    for (guint i = 0; i < MIN(waiting->causers->len, MOST_CAUSERS); i++) {
         const SimWaitingLine *line = &g_array_index(waiting->causers, SimWaitingLine, i);
         g_autofree char *caused = sim_units_print_duration(line->caused);
         append_ranks(text, line);
@@ -190,20 +285,42 @@ static void append_time(GString *text, const SimSummary *summary)
     append_share(text, ",\n  waiting for ranks", split->waiting, split->step);
     append_share(text, ", for the host", split->host_bound, split->step);
     g_string_append(text, "\n");
-    append_waiting(text, summary->waiting);
-    for (guint i = 0; i < summary->communication->len; i++) {
-        const SimCommunicationLine *line =
-            &g_array_index(summary->communication, SimCommunicationLine, i);
-        g_autofree char *bytes = sim_units_print_bytes(line->bytes);
-        g_autofree char *all = sim_units_print_duration(line->time);
-        g_autofree char *exposed = sim_units_print_duration(line->exposed);
-        g_string_append_printf(
-            text, "  %3" G_GUINT64_FORMAT " %-14s %-9s %-9s %10s %10s, exposed %s\n", line->count,
-            sim_plan_collective_name((SimCollectiveKind)line->collective),
-            sim_plan_group_name(summary->plan, line->group),
-            sim_plan_phase_name((SimPhase)line->phase), bytes, all, exposed);
+    append_waiting(text, summary->waiting, split->step);
+}
+
+static void append_collectives(GString *text, const SimSummary *summary,
+                               const SimCommunicationLine *line)
+{
+    g_autofree char *bytes = sim_units_print_bytes(line->bytes);
+    g_autofree char *all = sim_units_print_duration(line->time);
+    g_autofree char *exposed = sim_units_print_duration(line->exposed);
+    g_autofree char *place =
+        g_strdup_printf("%s %s", sim_plan_group_name(summary->plan, line->group),
+                        sim_plan_phase_name((SimPhase)line->phase));
+    g_string_append_printf(
+        text, "%4" G_GUINT64_FORMAT " %-14s %-18s %10s %10s, exposed %s\n", line->count,
+        sim_plan_collective_name((SimCollectiveKind)line->collective), place, bytes, all, exposed);
+}
+
+/* One line a kind of collective, group and phase, at most LINES of them (at least 2). */
+static void append_communication(GString *text, const SimSummary *summary, guint lines)
+{
+    const GArray *kinds = summary->communication;
+    guint shown = kinds->len <= lines ? kinds->len : lines - 1;
+    SimTime exposed = 0;
+    for (guint i = 0; i < kinds->len; i++) {
+        const SimCommunicationLine *line = &g_array_index(kinds, SimCommunicationLine, i);
+        if (i < shown) {
+            append_collectives(text, summary, line);
+        } else {
+            exposed += line->exposed;
+        }
     }
-    g_string_append(text, "\n");
+    if (shown < kinds->len) {
+        g_autofree char *sum = sim_units_print_duration(exposed);
+        g_string_append_printf(text, " and %u kinds more (--json has all), exposed %s\n",
+                               kinds->len - shown, sum);
+    }
 }
 
 static void append_deadlock(GString *text, const SimSummary *summary)
@@ -221,14 +338,23 @@ static void append_deadlock(GString *text, const SimSummary *summary)
     g_string_append(text, "\n");
 }
 
-char *sim_summary_text_print(const SimSummary *summary, const SimCluster *cluster)
+static void append_basis(GString *text, const SimSummary *summary, const SimCluster *cluster)
+{
+    g_string_append_printf(text, "Memory: %s\n", summary->memory_basis);
+    g_string_append_printf(text, "Time: kernels %s %s, collectives %s %s, eager mode\n",
+                           cluster->gpu->name, sim_basis_name(cluster->gpu->basis),
+                           cluster->comm->name, sim_basis_name(cluster->comm->basis));
+    for (guint i = 0; i < summary->warnings->len; i++) {
+        g_autofree char *note =
+            g_strconcat("Note: ", g_ptr_array_index(summary->warnings, i), NULL);
+        append_wrapped(text, note);
+    }
+}
+
+/* What stands below the collectives. */
+static char *print_end(const SimSummary *summary, const SimCluster *cluster)
 {
     GString *text = g_string_new(NULL);
-    append_model(text, summary, cluster);
-    append_memory(text, summary);
-    if (summary->has_time) {
-        append_time(text, summary);
-    }
     if (summary->result->blocked->len > 0) {
         append_deadlock(text, summary);
     }
@@ -241,11 +367,30 @@ char *sim_summary_text_print(const SimSummary *summary, const SimCluster *cluste
                                100 * throughput->model_flops_utilization,
                                throughput->gpu_hours_per_billion_tokens);
     }
-    g_string_append_printf(text, "Memory by %s\nTime %s\n", summary->memory_basis,
-                           summary->time_basis);
-    for (guint i = 0; i < summary->warnings->len; i++) {
-        g_string_append_printf(text, "Note: %s\n",
-                               (const char *)g_ptr_array_index(summary->warnings, i));
+    append_basis(text, summary, cluster);
+    return g_string_free(text, FALSE);
+}
+
+static guint count_lines(const char *text)
+{
+    guint lines = 0;
+    for (; *text != '\0'; text++) {
+        lines += *text == '\n';
     }
+    return lines;
+}
+
+char *sim_summary_text_print(const SimSummary *summary, const SimCluster *cluster)
+{
+    GString *text = g_string_new(NULL);
+    g_autofree char *end = print_end(summary, cluster);
+    append_model(text, summary, cluster);
+    append_memory(text, summary);
+    if (summary->has_time) {
+        append_time(text, summary);
+        guint used = count_lines(text->str) + count_lines(end);
+        append_communication(text, summary, used + 2 < MOST_LINES ? MOST_LINES - used : 2);
+    }
+    g_string_append(text, end);
     return g_string_free(text, FALSE);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The summary for people: one screen (80 columns, 24 lines in the usual case).
+ * The summary for people: one screen of 80 columns and 24 lines. Kinds of collectives that do not
+ * find room there are summed up; many notes or a deadlock may take more.
  */
 #pragma once
 
