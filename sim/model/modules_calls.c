@@ -17,6 +17,8 @@ enum {
     SCALAR = 1 << 6,
 };
 
+#define MOST_ELEMENTS (UINT64_C(1) << 50)
+
 /* An operator as a file may call it: those that have a gradient of their own or need none. */
 typedef struct OperatorRow {
     SimOperator operator_;
@@ -79,6 +81,7 @@ bool sim_modules_calls_read_dims(const cJSON *list, const char *where, bool allo
                                  int64_t *dims, uint32_t *n_dims, GError **error)
 {
     uint32_t n = 0, n_rest = 0;
+    uint64_t elements = 1;
     const char *expected = allows_rest
                                ? "1 to 5 of: a number of 1 or more, \"batch\", \"sequence\", one -1"
                                : "1 to 5 of: a number of 1 or more, \"batch\", \"sequence\"";
@@ -95,7 +98,9 @@ bool sim_modules_calls_read_dims(const cJSON *list, const char *where, bool allo
         else if (is_rest)
             dim = SIM_DIM_REST;
         n_rest += is_rest;
-        if (dim == 0 || n == SIM_SHAPE_MAX_DIMS || n_rest > 1) {
+        bool is_large = dim > 0 && elements > MOST_ELEMENTS / (uint64_t)dim;
+        elements *= dim > 0 && !is_large ? (uint64_t)dim : 1;
+        if (dim == 0 || is_large || n == SIM_SHAPE_MAX_DIMS || n_rest > 1) {
             g_autofree char *text = cJSON_PrintUnformatted(item);
             g_autofree char *place = g_strdup_printf("%s[%u]", where, n);
             return fail(error, SIM_ERROR_RANGE, place, expected, text);
@@ -111,7 +116,7 @@ bool sim_modules_calls_read_dims(const cJSON *list, const char *where, bool allo
 
 static SimSlot find_variable(const Reader *reader, const char *name)
 {
-    for (guint i = 0; i < reader->names->len; i++)
+    for (guint i = 0; *name != '\0' && i < reader->names->len; i++)
         if (strcmp(g_ptr_array_index(reader->names, i), name) == 0)
             return i;
     return SIM_SLOT_NONE;
@@ -429,7 +434,7 @@ static bool count_names(const cJSON *entry, const char *where, const char *key, 
     int n = cJSON_GetArraySize(*list);
     bool is_valid = n >= 1 && n <= most;
     for (const cJSON *item = (*list)->child; item != NULL; item = item->next)
-        is_valid = is_valid && (cJSON_IsString(item) || cJSON_IsObject(item));
+        is_valid = is_valid && cJSON_IsString(item) && item->valuestring[0] != '\0';
     if (is_valid)
         return true;
     g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s.%s: expected 1 to %d names, found %d",
@@ -488,7 +493,7 @@ bool sim_modules_calls_read(SimModel *model, uint32_t module, const cJSON *entry
     Reader reader = {model, module, program, names, outputs};
     SimSlot slot = 0;
     for (const cJSON *item = inputs->child; item != NULL; item = item->next)
-        name_slot(&reader, slot++, cJSON_IsString(item) ? item->valuestring : "");
+        name_slot(&reader, slot++, item->valuestring);
     if (!read_calls(&reader, calls, where, error))
         return false;
     sim_module_tree_set_forward(model, module, g_steal_pointer(&program));

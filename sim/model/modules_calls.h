@@ -7,8 +7,8 @@
 #include "base/json.h"
 #include "model/model.h"
 
-/* A dimension: a number of 1 or more, "batch", "sequence"; with ALLOWS_REST -1 too, once. WHERE is
- * the path of the list. */
+/* A dimension: a number of 1 or more, "batch", "sequence"; with ALLOWS_REST -1 too, once. The
+ * numbers are at most 2^50 elements. WHERE is the path of the list. */
 bool sim_modules_calls_read_dims(const cJSON *list, const char *where, bool allows_rest,
                                  int64_t *dims, uint32_t *n_dims, GError **error);
 

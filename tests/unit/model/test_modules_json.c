@@ -112,12 +112,19 @@ static const struct {
     {HEAD "\"modules\": [{\"path\": \"a\", \"parameters\": [{\"name\": \"w\", \"shape\": "
           "[\"batch\"]}]}]}",
      "m: modules[0].parameters[0].shape: expected numbers"},
+    {HEAD "\"modules\": [{\"path\": \"a\", \"parameters\": [{\"name\": \"w\", \"shape\": "
+          "[67108864, 67108864]}]}]}",
+     "m: modules[0].parameters[0].shape[1]: expected"},
     {HEAD "\"loss\": \"summ\", \"modules\": [" TABLE "]}", "did you mean 'sum'"},
     {ROOT("{\"operator\": \"sillu\", \"inputs\": [\"x\"], \"outputs\": [\"y\"]}"),
      "m: modules[0].calls[1].operator: unknown operator 'sillu'; did you mean 'silu'"},
     {ROOT("{\"operator\": \"silu\", \"inputs\": [\"z\"], \"outputs\": [\"y\"]}"),
      "m: modules[0].calls[1].inputs[0]: expected a living variable, a parameter of the module or a "
      "buffer, found 'z'"},
+    /* A deleted variable has no name left. */
+    {ROOT("{\"operator\": \"silu\", \"inputs\": [\"x\"], \"outputs\": [\"z\"], \"delete\": "
+          "[\"x\"]}, {\"operator\": \"silu\", \"inputs\": [\"\"], \"outputs\": [\"y\"]}"),
+     "m: modules[0].calls[2].inputs[0]: expected a living variable"},
     {ROOT("{\"operator\": \"silu\", \"inputs\": [\"x\", \"x\"], \"outputs\": [\"y\"]}"),
      "m: modules[0].calls[1].inputs[1]: expected no more inputs"},
     {ROOT("{\"operator\": \"silu\", \"inputs\": [\"x\"], \"outputs\": [\"x\"]}"),
