@@ -18,6 +18,28 @@ cJSON *sim_json_load(const char *file, GError **error)
     return text == NULL ? NULL : sim_json_parse(text, length, file, error);
 }
 
+/* Whether the LENGTH bytes before an error open so many objects and arrays that cJSON gave up
+ * there. */
+static bool is_too_deep(const char *text, size_t length)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (in_string && text[i] == '\\') {
+            i++;
+        } else if (in_string) {
+            in_string = text[i] != '"';
+        } else if (text[i] == '"') {
+            in_string = true;
+        } else if (text[i] == '{' || text[i] == '[') {
+            depth++;
+        } else if ((text[i] == '}' || text[i] == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return depth >= CJSON_NESTING_LIMIT;
+}
+
 cJSON *sim_json_parse(const char *text, size_t length, const char *origin, GError **error)
 {
     if (!sim_input_file_check_text(text, length, origin, error))
@@ -33,9 +55,12 @@ cJSON *sim_json_parse(const char *text, size_t length, const char *origin, GErro
     sim_input_file_locate(text, offset, &line, &column);
     g_autofree char *near = g_strndup(text + offset, MIN(length - offset, 20));
     g_autofree char *quoted = sim_error_quote(near);
-    g_set_error(error, SIM_ERROR, SIM_ERROR_PARSE,
-                "%s:%u:%u: expected JSON nested at most %d deep, found %s", origin, line, column,
-                CJSON_NESTING_LIMIT, *near == '\0' ? "the end of the text" : quoted);
+    g_autofree char *expected =
+        is_too_deep(text, offset)
+            ? g_strdup_printf("JSON nested at most %d deep", CJSON_NESTING_LIMIT)
+            : g_strdup("JSON");
+    g_set_error(error, SIM_ERROR, SIM_ERROR_PARSE, "%s:%u:%u: expected %s, found %s", origin, line,
+                column, expected, *near == '\0' ? "the end of the text" : quoted);
     return NULL;
 }
 

@@ -135,7 +135,7 @@ START_TEST(broken_text_is_located_by_line_and_column)
         const char *text;
         const char *where;
     } rows[] = {
-        {"{\"a\": 1,\n \"b\": }", "a.json:2:7: "},
+        {"{\"a\": 1,\n \"b\": }", "a.json:2:7: expected JSON, found "},
         {"", "a.json:1:1: "},
         {"{\"a\": 1} x", "a.json:1:10: "},
         {"{'a': 1}", "a.json:1:3: "}, /* cJSON stops behind the quote */
