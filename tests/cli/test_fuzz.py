@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hundred wrong files: see tests/fuzz/fuzz.py."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fuzz"))
+
+import fuzz  # pylint: disable=wrong-import-position
+import program  # pylint: disable=wrong-import-position
+
+
+class WrongFiles(fuzz.Fuzz):
+    variants = 20
+
+
+del fuzz
+program.main()
