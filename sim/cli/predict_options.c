@@ -30,9 +30,21 @@ static const char *const figures[SIM_FIGURE_COUNT + 1] = {
 };
 
 static const char description[] =
-    "MODEL is a Hugging Face config.json, a folder that holds one, or the name of a model that\n"
-    "ships (fsdpsim list). FILE may be -, standard output. Exit code: 0 fits, 1 does not fit or\n"
-    "hangs, 2 wrong usage, 3 bad input.\n\n"
+    "MODEL is a Hugging Face config.json, a folder that holds one, the name of a model that ships\n"
+    "(fsdpsim list), or a module tree (models/write_modules.py writes one from any nn.Module).\n"
+    "FILE may be -, standard output. Exit code: 0 fits, 1 does not fit or hangs, 2 wrong usage, 3\n"
+    "bad input.\n\n"
+    "What is gathered and reduced in a step with n units of P parameters in all:\n"
+    "  fsdp2 (default)                       ZeRO-3  n gathers forward, n-1 backward, n "
+    "reduce-scatters\n"
+    "  fsdp2 --reshard-after-forward true    ZeRO-3  n, n, n\n"
+    "  fsdp2 --reshard-after-forward false   ZeRO-2  n, 0, n; as --strategy shard_grad_op\n"
+    "  fsdp2 --strategy hybrid_shard         ZeRO-3  in groups, then n all-reduces of shards\n"
+    "  fsdp1 --strategy full_shard           ZeRO-3  n, n-1 (the root is kept), n\n"
+    "  fsdp1 --strategy shard_grad_op        ZeRO-2  n, 0, n\n"
+    "  any --strategy no_shard, --api ddp    ZeRO-0  all-reduces of P gradients\n"
+    "Bytes a parameter on N ranks (bf16 compute, f32 shards, Adam): 16/N; shard_grad_op between\n"
+    "forward and backward 2 + 16/N; ddp in f32 16.\n\n"
     "Example: fsdpsim predict llama-3.1-8b --gpus 8 --seq 8192 --memory memory.csv\n";
 
 /* The options of one group of settings; arg_data point into OPTIONS. */

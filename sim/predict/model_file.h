@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which file a MODEL argument means: a file, a folder that holds a config.json, or the name of a
- * model that ships (MODELS/nets/NAME.json).
+ * Which file a MODEL argument means: a file (a config.json or a module tree: its "schema" decides,
+ * plan_source.h), a folder that holds a config.json, or the name of a model that ships
+ * (MODELS/nets/NAME.json).
  */
 #pragma once
 
