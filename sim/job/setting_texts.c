@@ -28,7 +28,7 @@ bool sim_setting_texts_check_loss(const char *text, GError **error)
     uint64_t chunks;
 
     return sim_setting_texts_parse_loss(text, &chunks) ||
-           fail(error, SIM_ERROR_SCHEMA, "cross-entropy, kept-logits, chunked:N or fused", text);
+           fail(error, SIM_ERROR_SCHEMA, "cross-entropy, kept-logits or chunked:N", text);
 }
 
 bool sim_setting_texts_check_checkpoint(const char *text, GError **error)
@@ -192,7 +192,7 @@ bool sim_setting_texts_parse_loss(const char *text, uint64_t *chunks)
 {
     *chunks = 0;
     return strcmp(text, "cross-entropy") == 0 || strcmp(text, "kept-logits") == 0 ||
-           strcmp(text, "fused") == 0 || parse_after(text, "chunked:", chunks);
+           parse_after(text, "chunked:", chunks);
 }
 
 bool sim_setting_texts_parse_every(const char *text, uint64_t *every)

@@ -78,7 +78,7 @@ static const Setting settings_table[] = {
     CHOICE("experts", CODE, experts, "grouped|loop", SIM_SETTING_GROUPED, "grouped", "experts in one grouped product or one by one (default: grouped)"),
     TEXT("dropout", CODE, dropout, "P", "0", sim_setting_texts_check_dropout, "rate of all dropouts (default: 0)"),
     CHOICE("autocast", CODE, autocast, "off|on", SIM_SWITCH_OFF, "off", "bf16 autocast around forward and loss (default: off)"),
-    TEXT("loss", CODE, loss, "cross-entropy|kept-logits|chunked:N|fused", "cross-entropy", sim_setting_texts_check_loss, "how the loss is computed; kept-logits: a variable holds f32 logits through backward (default: cross-entropy)"),
+    TEXT("loss", CODE, loss, "cross-entropy|kept-logits|chunked:N", "cross-entropy", sim_setting_texts_check_loss, "how the loss is computed; kept-logits: a variable holds f32 logits through backward (default: cross-entropy)"),
     TEXT("checkpoint", CODE, checkpoint, "none|full|selective|every:K", "none", sim_setting_texts_check_checkpoint, "activation checkpointing of the blocks (default: none)"),
     CHOICE("early-stop", CODE, early_stop, "off|on", SIM_SWITCH_OFF, NULL, "recompute only what is needed (default: off in torchtitan, on in transformers)"),
     LIST("frozen", CODE, frozen, "PATTERN", sim_setting_texts_check_frozen, "modules that do not train, as in layers.*; may be repeated (default: none)"),

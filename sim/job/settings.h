@@ -75,7 +75,7 @@ typedef struct SimSettings {
     int experts;      /* SimExperts */
     char *dropout;    /* a number: the rate of all dropouts */
     int autocast;     /* SimSwitch */
-    char *loss;       /* "cross-entropy", "chunked:8", "fused" */
+    char *loss;       /* "cross-entropy", "kept-logits", "chunked:8" */
     char *checkpoint; /* "none", "full", "selective", "every:2" */
     int early_stop;   /* SimSwitch; unset = by code */
     char *frozen;     /* patterns of module paths, with "," between them; NULL = none */

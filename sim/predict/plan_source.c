@@ -87,13 +87,6 @@ static SimModel *load_config(SimSettings *settings, const SimCluster *cluster, c
                              sim_hf_model_has_code(config, SIM_MODEL_CODE_TORCHTITAN), error)) {
         return NULL;
     }
-    if (strcmp(settings->loss, "fused") == 0) {
-        g_set_error(
-            error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
-            "--loss fused: a kernel that joins head and loss is not simulated yet; expected "
-            "cross-entropy or chunked:N");
-        return NULL;
-    }
     SimModelOptions options = read_model_options(settings);
     g_autoptr(SimModel) model = sim_hf_model_build(config, &options, error);
     if (model == NULL || !sim_job_freeze(model, settings->frozen, error)) {

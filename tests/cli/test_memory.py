@@ -57,7 +57,7 @@ class Memory(InFolder):
 
     def test_what_cannot_be_said_is_refused(self):
         for arguments, expected in (
-            (("--loss", "fused"), "not simulated yet"),
+            (("--loss", "fused"), "expected cross-entropy, kept-logits or chunked:N"),
             (("--loss", "chunked:7"), "a divisor of the 8192 tokens"),
             (("--frozen", "layer.0"), "--frozen: unknown module 'layer.0'"),
             (("--optimizer", "adafactor"), "PyTorch refuses it on fsdp2's DTensors"),
