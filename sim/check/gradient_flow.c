@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "check/part_map.h"
+
 /* Factors are products of small whole numbers and powers of two; a double holds them to 1e-15. */
 #define SCALE_TOLERANCE 1e-9
 #define GROUP_BITS 64
@@ -32,7 +34,7 @@ struct SimGradientFlow {
     const SimRankView *view;
     const SimPlan *plan;
     SimFindings *findings;
-    uint32_t *held;        /* by buffer: its set */
+    SimPartMap *held;      /* by part of a buffer: its set */
     bool *is_reduced;      /* by buffer: reduced since its last write */
     uint32_t *written_at;  /* by buffer: last row that writes it, plus 1 */
     uint32_t *read_at;     /* by buffer: last row that reads it, plus 1 */
@@ -62,7 +64,7 @@ SimGradientFlow *sim_gradient_flow_new(const SimRankView *view, SimFindings *fin
     flow->plan = sim_rank_view_plan(view);
     flow->findings = findings;
     size_t n = MAX(sim_plan_buffer_count(flow->plan), 1);
-    flow->held = g_new0(uint32_t, n);
+    flow->held = sim_part_map_new(n);
     flow->is_reduced = g_new0(bool, n);
     flow->written_at = g_new0(uint32_t, n);
     flow->read_at = g_new0(uint32_t, n);
@@ -83,7 +85,7 @@ void sim_gradient_flow_free(SimGradientFlow *flow)
 {
     if (flow == NULL)
         return;
-    g_free(flow->held);
+    sim_part_map_free(flow->held);
     g_free(flow->is_reduced);
     g_free(flow->written_at);
     g_free(flow->read_at);
@@ -97,7 +99,7 @@ void sim_gradient_flow_free(SimGradientFlow *flow)
 
 void sim_gradient_flow_forget(SimGradientFlow *flow, uint32_t buffer)
 {
-    flow->held[buffer] = 0;
+    sim_part_map_clear(flow->held, buffer);
     flow->is_reduced[buffer] = false;
 }
 
@@ -137,7 +139,7 @@ static void merge(GArray *set, Contribution value)
         if (known->unit != value.unit || known->step != value.step ||
             known->microbatch != value.microbatch)
             continue;
-        /* A buffer is as far as its part that is least far. */
+        /* What is made of several parts is as far as the one that is least far. */
         known->reached = MIN(known->reached, value.reached);
         known->groups &= value.groups;
         return;
@@ -150,6 +152,33 @@ static void merge_set(const SimGradientFlow *flow, GArray *into, uint32_t set)
     Set s = g_array_index(flow->sets, Set, set);
     for (uint32_t i = 0; i < s.n; i++)
         merge(into, g_array_index(flow->contributions, Contribution, s.first + i));
+}
+
+/* What the parts in SPAN bring. */
+static void merge_span(const SimGradientFlow *flow, GArray *into, SimByteRange span)
+{
+    uint32_t i = sim_part_map_find(flow->held, span.buffer, span.begin);
+    while (i != SIM_PART_MAP_NONE) {
+        SimPart part = sim_part_map_get(flow->held, i);
+        if (part.begin >= span.end)
+            break;
+        merge_set(flow, into, part.value);
+        i = part.next;
+    }
+}
+
+static bool holds_any(const SimGradientFlow *flow, SimByteRange span)
+{
+    uint32_t i = sim_part_map_find(flow->held, span.buffer, span.begin);
+    while (i != SIM_PART_MAP_NONE) {
+        SimPart part = sim_part_map_get(flow->held, i);
+        if (part.begin >= span.end)
+            break;
+        if (part.value != 0)
+            return true;
+        i = part.next;
+    }
+    return false;
 }
 
 /* What RESULT holds, kept. */
@@ -229,14 +258,14 @@ static void report(SimGradientFlow *flow, SimRuleId rule, uint32_t index, uint32
     sim_findings_add(flow->findings, finding, key);
 }
 
-static void reduce(SimGradientFlow *flow, uint32_t index, const SimInstruction *row,
-                   const SimByteRange *spans, uint32_t n_reads)
+/* What collective INDEX, a reduction, makes of the contributions in SET. */
+static void reduce(SimGradientFlow *flow, uint32_t index, GArray *set, uint32_t buffer)
 {
+    const SimInstruction *row = sim_plan_instruction(flow->plan, index);
     uint32_t members = sim_rank_view_members(flow->view, row->group);
-    const char *group = sim_plan_group_name(flow->plan, row->group);
     double scale = reduction_scale(flow, row, members);
-    for (uint32_t i = 0; i < flow->scratch->len; i++) {
-        Contribution *c = &g_array_index(flow->scratch, Contribution, i);
+    for (uint32_t i = 0; i < set->len; i++) {
+        Contribution *c = &g_array_index(set, Contribution, i);
         bool is_again = members > 1 && (c->groups & group_bit(row->group)) != 0;
         if (is_again && row->collective == SIM_COLLECTIVE_ALL_REDUCE) {
             /* The members hold the same by now: their sum is so many times that. DDP's accumulated
@@ -245,18 +274,25 @@ static void reduce(SimGradientFlow *flow, uint32_t index, const SimInstruction *
             continue;
         }
         if (is_again) {
-            report(flow, SIM_RULE_REDUCED_EVERYWHERE_ONCE, index, spans[0].buffer, "twice",
+            report(flow, SIM_RULE_REDUCED_EVERYWHERE_ONCE, index, buffer, "twice",
                    "row %u reduces the gradient of %s (microbatch %d) over group %s a second time",
-                   index + 1, sim_plan_string(flow->plan, c->unit), c->microbatch, group);
+                   index + 1, sim_plan_string(flow->plan, c->unit), c->microbatch,
+                   sim_plan_group_name(flow->plan, row->group));
             break;
         }
         c->reached *= members;
         c->groups |= group_bit(row->group);
         c->scale *= scale;
     }
+}
+
+static void check_reduction(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
+                            uint32_t n_reads)
+{
+    const SimInstruction *row = sim_plan_instruction(flow->plan, index);
     for (uint32_t i = 0; i < n_reads; i++) {
         uint32_t buffer = spans[i].buffer;
-        if (flow->is_reduced[buffer] && flow->held[buffer] != 0) {
+        if (flow->is_reduced[buffer] && holds_any(flow, spans[i])) {
             g_autofree char *name = sim_rank_view_buffer_name(flow->view, buffer);
             report(flow, SIM_RULE_LEGAL_STATES, index, buffer, "again",
                    "row %u reduces %s again: nothing was written to it since the last reduction",
@@ -264,9 +300,10 @@ static void reduce(SimGradientFlow *flow, uint32_t index, const SimInstruction *
         }
         flow->is_reduced[buffer] = true;
     }
-    if (members == 1)
+    if (sim_rank_view_members(flow->view, row->group) == 1)
         report(flow, SIM_RULE_NO_NEEDLESS_REDUCE, index, spans[0].buffer, "alone",
-               "row %u reduces over group %s, which has one rank", index + 1, group);
+               "row %u reduces over group %s, which has one rank", index + 1,
+               sim_plan_group_name(flow->plan, row->group));
 }
 
 static void judge_reach(SimGradientFlow *flow, uint32_t index, uint32_t buffer,
@@ -343,13 +380,11 @@ static void judge_lost(SimGradientFlow *flow, uint32_t index, uint32_t buffer, c
     }
 }
 
-/* Row INDEX applies the gradient in BUFFER. */
-static void judge(SimGradientFlow *flow, uint32_t index, uint32_t buffer)
+static void judge_set(SimGradientFlow *flow, uint32_t index, uint32_t buffer, uint32_t number)
 {
-    Set set = g_array_index(flow->sets, Set, flow->held[buffer]);
+    Set set = g_array_index(flow->sets, Set, number);
     if (set.n == 0)
         return;
-    flow->judged++;
     const Contribution *all = &g_array_index(flow->contributions, Contribution, set.first);
     const Contribution *furthest = all;
     for (uint32_t i = 1; i < set.n; i++)
@@ -360,6 +395,24 @@ static void judge(SimGradientFlow *flow, uint32_t index, uint32_t buffer)
         judge_scale(flow, index, buffer, &all[i]);
         judge_lost(flow, index, buffer, &set, &all[i]);
     }
+}
+
+/* Row INDEX applies the gradient in SPAN. */
+static void judge(SimGradientFlow *flow, uint32_t index, SimByteRange span)
+{
+    uint32_t last = 0; /* judged; neighbours often hold the same */
+    uint32_t i = sim_part_map_find(flow->held, span.buffer, span.begin);
+    while (i != SIM_PART_MAP_NONE) {
+        SimPart part = sim_part_map_get(flow->held, i);
+        if (part.begin >= span.end)
+            break;
+        if (part.value != 0 && part.value != last) {
+            judge_set(flow, index, span.buffer, part.value);
+            last = part.value;
+        }
+        i = part.next;
+    }
+    flow->judged += last != 0;
 }
 
 /* True if a kernel of the backward pass makes a new gradient: it reads no other gradient, and more
@@ -374,92 +427,130 @@ static bool is_source(const SimGradientFlow *flow, const SimInstruction *row,
     for (uint32_t i = 0; i < n_reads; i++) {
         if (spans[i].buffer == written)
             continue;
-        if (flow->held[spans[i].buffer] != 0)
+        if (holds_any(flow, spans[i]))
             return false;
         has_other = true;
     }
     return has_other;
 }
 
-/* A part of BUFFER is written with what RESULT holds; the rest keeps what it had. What has been
- * reduced further than the new part is about to be replaced too: a bucket is filled piece by piece.
- */
-static void merge_rest(SimGradientFlow *flow, uint32_t buffer)
-{
-    Set rest = g_array_index(flow->sets, Set, flow->held[buffer]);
-    uint32_t reached = UINT32_MAX;
-    for (guint i = 0; i < flow->result->len; i++)
-        reached = MIN(reached, g_array_index(flow->result, Contribution, i).reached);
-    for (uint32_t i = 0; i < rest.n; i++) {
-        Contribution old = g_array_index(flow->contributions, Contribution, rest.first + i);
-        if (old.reached <= reached)
-            merge(flow->result, old);
-    }
-}
-
-/* Row INDEX writes WRITTEN; scratch holds what its other reads bring. A kernel that works in place
- * on many buffers at once leaves each with its own. */
-static void write_gradient(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
-                           uint32_t n_reads, SimByteRange written, double scale)
+/* Whether the row works in place on BUFFER, byte by byte: each part keeps its own contributions. */
+static bool is_in_place(const SimGradientFlow *flow, uint32_t index, uint32_t buffer)
 {
     const SimInstruction *row = sim_plan_instruction(flow->plan, index);
-    uint32_t buffer = written.buffer;
-    bool is_in_place = row->op != SIM_PLAN_COLLECTIVE && flow->read_at[buffer] == index + 1;
-    bool is_new = is_source(flow, row, spans, n_reads, buffer);
-    if (is_new)
-        note_produced(flow, row);
-    flow->is_reduced[buffer] = false;
-    if (is_in_place && !is_new && flow->scratch->len == 0 && scale == 1.0)
-        return;
+    return flow->read_at[buffer] == index + 1 && flow->written_at[buffer] == index + 1 &&
+           (row->op != SIM_PLAN_COLLECTIVE || row->collective == SIM_COLLECTIVE_ALL_REDUCE);
+}
+
+/* What a write of the row does to what it brings, which is in scratch. */
+typedef struct Effect {
+    double scale;
+    bool is_new;    /* it makes a gradient */
+    bool is_reduce; /* of what it works in place on; scratch is reduced already */
+} Effect;
+
+/* The set of what row INDEX writes where OLD was and stays. */
+static uint32_t combine(SimGradientFlow *flow, uint32_t index, uint32_t buffer, uint32_t old,
+                        Effect effect)
+{
+    const SimInstruction *row = sim_plan_instruction(flow->plan, index);
     g_array_set_size(flow->result, 0);
-    g_array_append_vals(flow->result, flow->scratch->data, flow->scratch->len);
-    if (is_in_place)
-        merge_set(flow, flow->result, flow->held[buffer]);
+    merge_set(flow, flow->result, old);
+    if (effect.is_reduce)
+        reduce(flow, index, flow->result, buffer);
+    for (guint i = 0; i < flow->scratch->len; i++)
+        merge(flow->result, g_array_index(flow->scratch, Contribution, i));
     for (guint i = 0; i < flow->result->len; i++)
-        g_array_index(flow->result, Contribution, i).scale *= scale;
-    if (is_new)
+        g_array_index(flow->result, Contribution, i).scale *= effect.scale;
+    if (effect.is_new)
         merge(flow->result, (Contribution){.unit = row->unit,
                                            .step = row->step,
                                            .microbatch = row->microbatch,
                                            .reached = 1,
                                            .scale = 1.0});
-    if (!is_in_place &&
-        (written.begin > 0 || written.end < sim_plan_buffer(flow->plan, buffer)->bytes))
-        merge_rest(flow, buffer);
-    flow->held[buffer] = new_set(flow);
+    return new_set(flow);
+}
+
+/* Row INDEX writes WRITTEN. A kernel that works in place on many buffers at once leaves each with
+ * its own. */
+static void write_gradient(SimGradientFlow *flow, uint32_t index, SimByteRange written,
+                           Effect effect)
+{
+    uint32_t buffer = written.buffer;
+    flow->is_reduced[buffer] = false;
+    if (written.begin >= written.end)
+        return;
+    if (!is_in_place(flow, index, buffer)) {
+        sim_part_map_put(flow->held, buffer, written.begin, written.end,
+                         combine(flow, index, buffer, 0, effect));
+        return;
+    }
+    bool is_kept =
+        !effect.is_new && !effect.is_reduce && flow->scratch->len == 0 && effect.scale == 1.0;
+    if (is_kept)
+        return;
+    uint32_t part = sim_part_map_cut(flow->held, buffer, written.begin, written.end);
+    uint32_t old = SIM_PART_MAP_NONE, made = 0; /* neighbours often hold the same */
+    while (part != SIM_PART_MAP_NONE && sim_part_map_get(flow->held, part).begin < written.end) {
+        SimPart present = sim_part_map_get(flow->held, part);
+        if (present.value != old)
+            made = combine(flow, index, buffer, present.value, effect);
+        old = present.value;
+        sim_part_map_set(flow->held, part, made);
+        part = present.next;
+    }
+}
+
+static void judge_reads(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
+                        uint32_t n_reads)
+{
+    for (uint32_t i = 0; i < n_reads; i++)
+        judge(flow, index, spans[i]);
+}
+
+/* Scratch: what the row's reads bring from elsewhere. */
+static void gather_reads(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
+                         uint32_t n_reads, uint32_t n_writes)
+{
+    g_array_set_size(flow->scratch, 0);
+    for (uint32_t i = 0; i < n_reads; i++)
+        flow->read_at[spans[i].buffer] = index + 1;
+    for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
+        flow->written_at[spans[i].buffer] = index + 1;
+    for (uint32_t i = 0; i < n_reads; i++)
+        if (!is_in_place(flow, index, spans[i].buffer))
+            merge_span(flow, flow->scratch, spans[i]);
 }
 
 void sim_gradient_flow_run(SimGradientFlow *flow, uint32_t index, const SimByteRange *spans,
                            uint32_t n_reads, uint32_t n_writes)
 {
     const SimInstruction *row = sim_plan_instruction(flow->plan, index);
-    g_array_set_size(flow->scratch, 0);
     bool has_write = false, has_shard = false;
     for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
         uint8_t category = sim_plan_buffer(flow->plan, spans[i].buffer)->category;
         has_write |= holds_gradients(category, row);
         has_shard |= category == SIM_CATEGORY_PARAMETER_SHARD;
     }
-    if (has_shard) {
-        for (uint32_t i = 0; i < n_reads; i++)
-            judge(flow, index, spans[i].buffer);
+    if (has_shard)
+        judge_reads(flow, index, spans, n_reads);
+    if (has_shard || !has_write)
         return;
+    gather_reads(flow, index, spans, n_reads, n_writes);
+    Effect effect = {.scale = row->op == SIM_PLAN_KERNEL ? kernel_scale(flow, row) : 1.0};
+    effect.is_reduce = row->op == SIM_PLAN_COLLECTIVE &&
+                       row->collective != SIM_COLLECTIVE_ALL_GATHER &&
+                       row->collective != SIM_COLLECTIVE_BROADCAST && n_reads > 0;
+    if (effect.is_reduce) {
+        check_reduction(flow, index, spans, n_reads);
+        reduce(flow, index, flow->scratch, spans[0].buffer);
     }
-    if (!has_write)
-        return;
-    bool is_collective = row->op == SIM_PLAN_COLLECTIVE;
-    for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
-        flow->written_at[spans[i].buffer] = index + 1;
-    for (uint32_t i = 0; i < n_reads; i++) {
-        flow->read_at[spans[i].buffer] = index + 1;
-        if (is_collective || flow->written_at[spans[i].buffer] != index + 1)
-            merge_set(flow, flow->scratch, flow->held[spans[i].buffer]);
+    for (uint32_t i = n_reads; i < n_reads + n_writes; i++) {
+        if (!holds_gradients(sim_plan_buffer(flow->plan, spans[i].buffer)->category, row))
+            continue;
+        effect.is_new = is_source(flow, row, spans, n_reads, spans[i].buffer);
+        if (effect.is_new)
+            note_produced(flow, row);
+        write_gradient(flow, index, spans[i], effect);
     }
-    if (is_collective && row->collective != SIM_COLLECTIVE_ALL_GATHER &&
-        row->collective != SIM_COLLECTIVE_BROADCAST && n_reads > 0)
-        reduce(flow, index, row, spans, n_reads);
-    double scale = row->op == SIM_PLAN_KERNEL ? kernel_scale(flow, row) : 1.0;
-    for (uint32_t i = n_reads; i < n_reads + n_writes; i++)
-        if (holds_gradients(sim_plan_buffer(flow->plan, spans[i].buffer)->category, row))
-            write_gradient(flow, index, spans, n_reads, spans[i], scale);
 }

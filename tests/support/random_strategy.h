@@ -76,21 +76,6 @@ static inline void random_strategy_set_ddp(RandomJob *made)
         ddp->find_unused_parameters ? " unused found" : "");
 }
 
-/* Gradients in buckets that are reduced more than once between two zero_grad: the verifier, which
- * looks at whole buffers, takes the division of each part for one of all of the bucket. */
-static inline void random_strategy_spare_buckets(RandomJob *made)
-{
-    uint32_t backwards = 0;
-    for (uint32_t i = 0; i < made->job->actions->len; i++) {
-        const SimJobAction *action = &g_array_index(made->job->actions, SimJobAction, i);
-        if (action->kind == SIM_ACTION_SET && action->flag == SIM_FLAG_GRADIENT_SYNC)
-            return;
-        backwards += action->kind == SIM_ACTION_BACKWARD;
-    }
-    if (backwards > 1)
-        made->job->ddp.gradient_as_bucket_view = false;
-}
-
 static inline void random_strategy_init(RandomJob *made, uint32_t seed)
 {
     static const uint32_t RANKS[] = {1, 2, 3, 4, 6, 8};
@@ -115,7 +100,6 @@ static inline void random_strategy_init(RandomJob *made, uint32_t seed)
         random_strategy_set_fsdp1(made);
     random_add_checkpoints(made);
     random_make_step(made);
-    random_strategy_spare_buckets(made);
 }
 
 static inline void random_strategy_check(uint32_t seed)
