@@ -204,7 +204,8 @@ static char *describe_dead_read(const SimRankView *view, const SimInstruction *r
         return g_strdup_printf("the send buffer of rank %u, %s, is freed", sim_rank_view_rank(view),
                                buffer);
     const SimPlan *plan = sim_rank_view_plan(view);
-    const char *operator_name = sim_plan_string(plan, row->operator_name);
+    const char *operator_name = row->operator_name != 0 ? sim_plan_string(plan, row->operator_name)
+                                                        : sim_plan_op_name(row->op);
     bool is_copy_in =
         g_str_has_prefix(operator_name, "copy_in") || g_str_has_prefix(operator_name, "cast");
     return g_strdup_printf("%s%s reads the dead buffer %s", operator_name,

@@ -114,6 +114,16 @@ static bool is_alive(const Run *run, uint32_t root)
     return run->lives[root].born != NO_ROW && run->lives[root].died == NO_ROW;
 }
 
+/* What is dead of a buffer or view that a row names: its root, or a view that no row has made yet.
+ * SIM_PLAN_NONE = nothing. */
+static uint32_t find_dead(const Run *run, uint32_t buffer)
+{
+    uint32_t root = sim_plan_root_buffer(run->plan, buffer);
+    if (!is_alive(run, root))
+        return root;
+    return run->lives[buffer].born == NO_ROW ? buffer : SIM_PLAN_NONE;
+}
+
 /* Pinned host memory comes from a pool that keeps a block until the copies that use it are done
  * (CachingHostAllocator records events itself), so it owes nothing. */
 static bool has_pool(const SimBuffer *buffer)
@@ -124,7 +134,7 @@ static bool has_pool(const SimBuffer *buffer)
 static void run_alloc(Run *run, uint32_t buffer)
 {
     const SimBuffer *b = sim_plan_buffer(run->plan, buffer);
-    if (b->parent != SIM_PLAN_NONE || run->lives[buffer].born != NO_ROW)
+    if (run->lives[buffer].born != NO_ROW)
         return;
     run->lives[buffer].born = run->index;
     run->proof->buffers++;
@@ -134,16 +144,27 @@ static void run_alloc(Run *run, uint32_t buffer)
     sim_bounds_alloc(run->bounds, run->index, buffer);
 }
 
+/* A view of what is dead is a use of it. */
+static void run_view(Run *run, uint32_t view)
+{
+    run->lives[view].born = run->index;
+    uint32_t dead = find_dead(run, view);
+    if (dead != SIM_PLAN_NONE)
+        sim_pair_report_dead_use(run->view, run->findings, run->index, dead, run->lives[dead].died,
+                                 false);
+}
+
 static void run_free(Run *run, uint32_t buffer)
 {
     const SimBuffer *b = sim_plan_buffer(run->plan, buffer);
-    Life *life = &run->lives[buffer];
-    if (b->parent != SIM_PLAN_NONE)
-        return;
-    if (!is_alive(run, buffer)) {
-        sim_pair_report_dead_free(run->view, run->findings, run->index, buffer, life->died);
+    uint32_t root = sim_plan_root_buffer(run->plan, buffer);
+    Life *life = &run->lives[root];
+    if (!is_alive(run, root)) {
+        sim_pair_report_dead_free(run->view, run->findings, run->index, root, life->died);
         return;
     }
+    if (root != buffer)
+        return;
     life->died = run->index;
     if (has_pool(b))
         sim_pool_debts_give(run->debts, run->clocks, b->stream, buffer, run->index, run->history);
@@ -156,8 +177,9 @@ static void run_free(Run *run, uint32_t buffer)
 static void run_record_stream(Run *run, const SimInstruction *row)
 {
     uint32_t root = sim_plan_root_buffer(run->plan, row->buffer);
-    if (!is_alive(run, root)) {
-        sim_pair_report_dead_use(run->view, run->findings, run->index, root, run->lives[root].died,
+    uint32_t dead = find_dead(run, row->buffer);
+    if (dead != SIM_PLAN_NONE) {
+        sim_pair_report_dead_use(run->view, run->findings, run->index, dead, run->lives[dead].died,
                                  false);
         return;
     }
@@ -191,9 +213,10 @@ static void resolve(Run *run, const SimInstruction *row, uint32_t *n_reads, uint
     for (uint32_t i = 0; i < (uint32_t)row->n_reads + row->n_writes; i++) {
         SimByteRange span = sim_rank_view_resolve(run->view, row, touches[i]);
         bool is_write = i >= row->n_reads;
-        if (!is_alive(run, span.buffer)) {
-            sim_pair_report_dead_use(run->view, run->findings, run->index, span.buffer,
-                                     run->lives[span.buffer].died, is_write);
+        uint32_t dead = find_dead(run, touches[i].buffer);
+        if (dead != SIM_PLAN_NONE) {
+            sim_pair_report_dead_use(run->view, run->findings, run->index, dead,
+                                     run->lives[dead].died, is_write);
             continue;
         }
         if (span.is_outside)
@@ -266,6 +289,9 @@ static void run_row(Run *run, const SimInstruction *row)
     switch (row->op) {
     case SIM_PLAN_ALLOC:
         run_alloc(run, row->buffer);
+        break;
+    case SIM_PLAN_VIEW:
+        run_view(run, row->buffer);
         break;
     case SIM_PLAN_FREE:
         run_free(run, row->buffer);

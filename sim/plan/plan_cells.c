@@ -121,6 +121,38 @@ bool sim_plan_cells_read_duration(const SimPlanCells *cells, SimTime *duration, 
     return true;
 }
 
+/* Buffers are numbered in the order of their rows. */
+static GHashTable *list_births(const SimPlanCells *cells)
+{
+    GHashTable *births = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    guint number = 0;
+
+    for (size_t row = 0; row < sim_csv_rows(cells->csv); row++) {
+        const char *op = sim_csv_cell(cells->csv, row, cells->columns[SIM_COLUMN_OP]);
+        if (strcmp(op, sim_plan_op_name(SIM_PLAN_ALLOC)) != 0 &&
+            strcmp(op, sim_plan_op_name(SIM_PLAN_VIEW)) != 0)
+            continue;
+        const char *name = sim_csv_cell(cells->csv, row, cells->columns[SIM_COLUMN_BUFFER]);
+        number++;
+        if (!g_hash_table_contains(births, name))
+            g_hash_table_insert(births, g_strdup(name), GUINT_TO_POINTER(number));
+    }
+    return births;
+}
+
+/* The buffer of that name that does not live, plus 1; NULL = none ever does. */
+static gpointer find_dead(const SimPlanCells *cells, const char *name)
+{
+    SimPlanDead *dead = cells->dead;
+    gpointer buffer = g_hash_table_lookup(dead->born, name);
+
+    if (buffer != NULL || cells->columns[SIM_COLUMN_BUFFER] < 0)
+        return buffer;
+    if (dead->unborn == NULL)
+        dead->unborn = list_births(cells);
+    return g_hash_table_lookup(dead->unborn, name);
+}
+
 bool sim_plan_cells_find_buffer(const SimPlanCells *cells, const char *name, uint32_t *buffer,
                                 GError **error)
 {
@@ -129,7 +161,7 @@ bool sim_plan_cells_find_buffer(const SimPlanCells *cells, const char *name, uin
     if (sim_plan_check_find_buffer(cells->check, sim_plan_parse_name(cells->plan, name),
                                    sim_plan_context(cells->plan)->rank_set, buffer, &own_error))
         return true;
-    gpointer dead = cells->dead != NULL ? g_hash_table_lookup(cells->dead->buffers, name) : NULL;
+    gpointer dead = cells->dead != NULL ? find_dead(cells, name) : NULL;
     if (dead == NULL) {
         g_propagate_error(error, g_steal_pointer(&own_error));
         return false;

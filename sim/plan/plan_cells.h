@@ -10,10 +10,12 @@
 #include "plan/plan_check.h"
 #include "plan/plan_columns.h"
 
-/* What a reader that keeps unsound rows knows of freed buffers. */
+/* What a reader that keeps unsound rows knows of buffers that do not live. */
 typedef struct SimPlanDead {
-    GHashTable *buffers; /* name as text, owned -> the last freed buffer of that name, plus 1 */
-    bool is_named;       /* the present row names one */
+    GHashTable *born;   /* name as text, owned -> the last buffer of that name so far, plus 1 */
+    GHashTable *unborn; /* the same -> the first of that name in the file, plus 1; NULL until asked
+                           for */
+    bool is_named;      /* the present row names one */
 } SimPlanDead;
 
 typedef struct SimPlanCells {
@@ -21,7 +23,7 @@ typedef struct SimPlanCells {
     int columns[SIM_COLUMN_COUNT]; /* -1: the file has it not */
     SimPlan *plan;
     SimPlanCheck *check; /* knows which buffers live */
-    SimPlanDead *dead;   /* buffers that a row may name though they are freed; NULL: none may */
+    SimPlanDead *dead;   /* buffers that a row may name though they do not live; NULL: none may */
     size_t row;
 } SimPlanCells;
 
@@ -42,8 +44,8 @@ typedef const char *(*SimPlanWordFunc)(int word);
 bool sim_plan_cells_read_word(const SimPlanCells *cells, SimPlanColumn column, SimPlanWordFunc name,
                               int first, int count, uint8_t *out, GError **error);
 
-/* Buffers by name, as the context's ranks see them; a freed one where the reader keeps such rows.
- */
+/* Buffers by name, as the context's ranks see them; where the reader keeps such rows, a freed one,
+ * or one that a later row makes, whose number is then beyond the plan's buffers so far. */
 bool sim_plan_cells_find_buffer(const SimPlanCells *cells, const char *name, uint32_t *buffer,
                                 GError **error);
 /* Appends the items of `reads` or `writes` to TOUCHES, of SimTouch. */

@@ -428,6 +428,21 @@ bool sim_plan_check_row(SimPlanCheck *check, size_t index, GError **error)
            check_op(check, row, error);
 }
 
+bool sim_plan_check_unsound_row(SimPlanCheck *check, size_t index, GError **error)
+{
+    const SimInstruction *row = sim_plan_instruction(check->plan, index);
+
+    if (!check_ids(check->plan, row, error))
+        return false;
+    if (row->op == SIM_PLAN_FREE || row->op == SIM_PLAN_RECORD_STREAM)
+        return true;
+    if (!check_op(check, row, error))
+        return false;
+    if (row->op == SIM_PLAN_VIEW) /* of what is freed: it never lives */
+        end_lives(check, row->buffer, row->rank_set);
+    return true;
+}
+
 bool sim_plan_check(const SimPlan *plan, GError **error)
 {
     g_autoptr(SimPlanCheck) check = sim_plan_check_new(plan);

@@ -306,8 +306,10 @@ static bool append_buffer_row(const SimPlanCells *cells, SimPlanOp op, uint16_t 
     if (op == SIM_PLAN_VIEW) {
         if (values->reads->len != 1)
             return fail(error, SIM_ERROR_SCHEMA, "view: expected one item in column 'reads'");
-        sim_plan_view_part(cells->plan, name, g_array_index(values->reads, SimTouch, 0),
-                           (SimDtype)row->dtype, row->shape);
+        SimTouch part = g_array_index(values->reads, SimTouch, 0);
+        if (part.buffer >= sim_plan_buffer_count(cells->plan))
+            return fail(error, SIM_ERROR_SCHEMA, "view: expected a buffer of an earlier row");
+        sim_plan_view_part(cells->plan, name, part, (SimDtype)row->dtype, row->shape);
         return true;
     }
     if (!sim_plan_cells_find_buffer(cells, text, &buffer, error))
@@ -388,15 +390,17 @@ static bool read_instruction(const SimPlanCells *cells, SimPlanOp op, RowValues 
     }
     if (!complete_row(cells, sim_plan_last(cells->plan), values, error))
         return false;
-    if (cells->dead != NULL && cells->dead->is_named) {
-        cells->dead->is_named = false;
-        return true;
-    }
-    if (cells->dead != NULL && op == SIM_PLAN_FREE)
-        g_hash_table_insert(cells->dead->buffers,
+    size_t index = sim_plan_length(cells->plan) - 1;
+    if (cells->dead == NULL)
+        return sim_plan_check_row(cells->check, index, error);
+    if (op == SIM_PLAN_ALLOC || op == SIM_PLAN_VIEW)
+        g_hash_table_insert(cells->dead->born,
                             g_strdup(sim_plan_cells_text(cells, SIM_COLUMN_BUFFER)),
                             GUINT_TO_POINTER(sim_plan_last(cells->plan)->buffer + 1));
-    return sim_plan_check_row(cells->check, sim_plan_length(cells->plan) - 1, error);
+    bool is_unsound = cells->dead->is_named;
+    cells->dead->is_named = false;
+    return is_unsound ? sim_plan_check_unsound_row(cells->check, index, error)
+                      : sim_plan_check_row(cells->check, index, error);
 }
 
 /* One pass over the rows: the head ones, or the instructions. */
@@ -460,8 +464,10 @@ SimPlan *sim_plan_csv_load(const char *file, GError **error)
 
 SimPlan *sim_plan_csv_load_unsound(const char *file, GError **error)
 {
-    g_autoptr(GHashTable) buffers = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    SimPlanDead dead = {.buffers = buffers};
+    g_autoptr(GHashTable) born = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    SimPlanDead dead = {.born = born};
+    SimPlan *plan = load(file, &dead, error);
 
-    return load(file, &dead, error);
+    g_clear_pointer(&dead.unborn, g_hash_table_unref);
+    return plan;
 }

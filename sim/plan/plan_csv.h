@@ -12,8 +12,9 @@
  * with a missing field, a free of an unknown buffer, an unknown group. Owned by the caller. */
 SimPlan *sim_plan_csv_load(const char *file, GError **error);
 
-/* For a checker: rows that read, write or free a buffer that was freed are kept as they stand, and
- * mean the last buffer of that name. sim_plan_check fails for such a plan. */
+/* For a checker: rows that use a buffer that does not live are kept as they stand. They mean the
+ * last buffer of that name so far, or else the first that a later row makes. sim_plan_check fails
+ * for such a plan. */
 SimPlan *sim_plan_csv_load_unsound(const char *file, GError **error);
 
 /* Rows of PLAN in order; empty = not applicable. */

@@ -119,6 +119,42 @@ class Check(program.InFolder):
         done = self.check(self.plan("plan.csv", *rows), code=1)
         self.assertIn("the send buffer of rank 0, x, is freed; it was freed at row 3", done.stdout)
 
+    def test_uses_of_what_does_not_live_are_findings(self):
+        alloc, fill = self.ring()[:2]
+        free = {"op": "free", "buffer": "x"}
+        view = {"op": "view", "buffer": "v", "reads": "x[0:32]"}
+        use = {"op": "kernel", "stream": "compute", "name": "use", "reads": "v"}
+        lend = {"op": "record_stream", "stream": "send", "buffer": "v"}
+        gather = {"op": "collective", "stream": "send", "collective": "all_gather", "bytes": "64",
+                  "reads": "x"}
+        for rows, says in [
+            ([alloc, fill, view, free, use],
+             "row 5 (kernel of use on compute): kernel reads the dead buffer x; it was freed at "
+             "row 4"),
+            ([alloc, fill, free, view], "row 4 (view): view reads the dead buffer x"),
+            # The second x is another buffer; its view is sound.
+            ([alloc, fill, free, view, alloc, fill, view, use],
+             "row 4 (view): view reads the dead buffer x; it was freed at row 3"),
+            ([fill, alloc], "row 1 (kernel of fill on compute) uses x before its alloc"),
+            ([free, alloc, fill], "row 1 frees x before its alloc"),
+            ([alloc, fill, lend, view], "row 3 (record_stream) uses v before its alloc"),
+            ([alloc, fill, view, free, {"op": "free", "buffer": "v"}],
+             "row 5 frees x, which was freed at row 4"),
+            ([{**alloc, "rank": "0"}, {**fill, "rank": "0"}, fill], "uses x before its alloc"),
+        ]:
+            done = self.check(self.plan("plan.csv", *rows), code=1)
+            self.assertIn("not safe: 1 violation\n", done.stdout)
+            self.assertIn(says, done.stdout)
+        # All else in such a row must be right, and the buffer must be somewhere in the file.
+        for rows, says in [
+            ([alloc, fill, free, gather], "plan.csv:8: collective: expected a value in column "
+                                          "'group'"),
+            ([view, alloc], "plan.csv:5: view: expected a buffer of an earlier row"),
+            ([alloc, {**fill, "writes": "y"}], "plan.csv:6: column 'writes': unknown buffer 'y'"),
+        ]:
+            done = self.check(self.plan("plan.csv", *rows), code=3)
+            self.assertIn(says, done.stderr)
+
     def test_plans_of_different_ranks_are_compared(self):
         gather = {"op": "collective", "stream": "send", "group": "shard", "unit": "layers.0",
                   "collective": "all_gather", "bytes": "64"}
