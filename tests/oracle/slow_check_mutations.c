@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * test_check_mutations on every third recording whose original is safe.
+ * test_check_mutations on every third recording whose original is safe: about 65 s of work. All
+ * three thirds together are 110,000 mutants, and 4 minutes.
  */
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void mutate_folder(MutationTest *test, const char *folder)
             g_ptr_array_add(files, g_build_filename(path, name, NULL));
     g_ptr_array_sort(files, compare_names);
     ck_assert_uint_gt(files->len, 18);
-    for (guint i = 0; i < files->len; i += 3)
+    for (guint i = 1; i < files->len; i += 3)
         mutate_recording(test, g_ptr_array_index(files, i));
 }
 

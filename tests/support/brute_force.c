@@ -244,9 +244,13 @@ static void check_held(const Graph *graph, BruteForce *result)
     for (size_t i = 0; i <= graph->n; i++) {
         const SimInstruction *row = i < graph->n ? sim_plan_instruction(graph->plan, i) : NULL;
         bool is_end = row == NULL || row->step > step;
+        /* A free that comes early or late keeps its phase's name, and neither begins nor ends it.
+         */
+        bool has_phase = row != NULL && row->op != SIM_PLAN_FREE && row->phase != SIM_PHASE_NONE;
         bool is_after =
             phase == SIM_PHASE_BACKWARD &&
-            (is_end || row->phase == SIM_PHASE_OPTIMIZER || row->phase == SIM_PHASE_CLIP);
+            (is_end ||
+             (has_phase && (row->phase == SIM_PHASE_OPTIMIZER || row->phase == SIM_PHASE_CLIP)));
         uint64_t inputs = 0, bytes = 0;
         for (size_t b = 0; b < buffers; b++) {
             const SimBuffer *buffer = sim_plan_buffer(graph->plan, (uint32_t)b);
@@ -266,7 +270,7 @@ static void check_held(const Graph *graph, BruteForce *result)
         }
         if (row == NULL)
             break;
-        if (row->phase != SIM_PHASE_NONE)
+        if (has_phase)
             phase = row->phase;
         step = MAX(step, row->step);
     }
