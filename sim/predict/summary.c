@@ -89,7 +89,7 @@ static void add_time(SimSummary *summary, const SimSimulation *simulation)
     const SimTrack *track = sim_recorder_track(recorder, 0);
     time->split = sim_time_split_compute(summary->plan, track, time->begin, time->end);
     summary->communication = sim_communication_compute(summary->plan, track, time->step);
-    summary->waiting = sim_waiting_new(summary->plan, simulation, summary->result, time->step);
+    summary->waiting = sim_waiting_new(simulation, summary->result);
     summary->has_time = true;
 }
 

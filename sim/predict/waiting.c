@@ -12,6 +12,7 @@ static GArray *collect_classes(const SimSimulation *simulation, const SimResult 
             lines, SimWaitingLine, sim_simulation_class_of_rank(simulation, class_->rank));
         if (line->ranks == 0) {
             line->rank = class_->rank;
+            line->late = class_->late;
         }
         line->ranks += class_->count;
         line->waited = class_->waited;
@@ -77,19 +78,15 @@ static void add_cause(GArray *causes, uint32_t rank, SimTime time)
     g_array_append_val(causes, cause);
 }
 
-/* For whom LINE's first rank waits, from its spans. */
-static void find_causes(SimWaitingLine *line, const SimPlan *plan, const SimSimulation *simulation,
-                        int32_t step)
+/* For whom LINE's first rank waits. */
+static void find_causes(SimWaitingLine *line, const SimSimulation *simulation)
 {
-    g_autoptr(SimRecorder) recorder = sim_recorder_new(plan);
     g_autoptr(GArray) causes = g_array_new(FALSE, FALSE, sizeof(SimWaitingCause));
-    const GArray *spans = sim_simulation_record(simulation, line->rank, recorder)->spans;
-    for (guint i = 0; i < spans->len; i++) {
-        const SimSpan *span = &g_array_index(spans, SimSpan, i);
-        if (span->delay == SIM_DELAY_RANK &&
-            sim_plan_instruction(plan, span->instruction)->step == step) {
-            add_cause(causes, span->delayed_by, span->start - span->arrival);
-        }
+    for (guint i = 0; line->late != NULL && i < line->late->len; i++) {
+        const SimLateness *late = &g_array_index(line->late, SimLateness, i);
+        add_cause(causes,
+                  sim_simulation_late_rank(simulation, line->rank, late->group, late->entity),
+                  late->waited);
     }
     g_array_sort(causes, compare_causes);
     line->n_causes = MIN(causes->len, SIM_WAITING_CAUSES);
@@ -98,8 +95,7 @@ static void find_causes(SimWaitingLine *line, const SimPlan *plan, const SimSimu
     }
 }
 
-SimWaiting *sim_waiting_new(const SimPlan *plan, const SimSimulation *simulation,
-                            const SimResult *result, int32_t step)
+SimWaiting *sim_waiting_new(const SimSimulation *simulation, const SimResult *result)
 {
     g_autoptr(GArray) lines = collect_classes(simulation, result);
     SimWaiting *waiting = g_new0(SimWaiting, 1);
@@ -113,7 +109,7 @@ SimWaiting *sim_waiting_new(const SimPlan *plan, const SimSimulation *simulation
     for (guint i = 0; i < MIN(lines->len, SIM_WAITING_LINES); i++) {
         SimWaitingLine line = g_array_index(lines, SimWaitingLine, i);
         if (line.waited > 0 && lines->len > 1) {
-            find_causes(&line, plan, simulation, step);
+            find_causes(&line, simulation);
             g_array_append_val(waiting->waiters, line);
         }
     }

@@ -21,10 +21,11 @@ typedef struct SimWaitingCause {
 
 /* Ranks that nothing distinguishes. */
 typedef struct SimWaitingLine {
-    uint32_t rank;  /* the first */
-    uint32_t ranks; /* how many they are */
-    SimTime waited; /* by each */
-    SimTime caused; /* waiting of all others, caused by all of them */
+    uint32_t rank;      /* the first */
+    uint32_t ranks;     /* how many they are */
+    SimTime waited;     /* by each */
+    SimTime caused;     /* waiting of all others, caused by all of them */
+    const GArray *late; /* of SimLateness: by the first rank; borrowed from the run */
     uint32_t n_causes;
     SimWaitingCause causes[SIM_WAITING_CAUSES]; /* of the first rank's waiting */
 } SimWaitingLine;
@@ -35,8 +36,7 @@ typedef struct SimWaiting {
     GArray *causers;          /* the same, the most caused first */
 } SimWaiting;
 
-/* O(ranks log ranks + spans of the waiters that are kept). STEP: the last. */
-SimWaiting *sim_waiting_new(const SimPlan *plan, const SimSimulation *simulation,
-                            const SimResult *result, int32_t step);
+/* O(ranks log ranks). */
+SimWaiting *sim_waiting_new(const SimSimulation *simulation, const SimResult *result);
 void sim_waiting_free(SimWaiting *waiting);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimWaiting, sim_waiting_free)

@@ -30,6 +30,7 @@ void sim_rank_done(SimRank *rank)
 {
     sim_memory_run_free(rank->memory);
     g_clear_pointer(&rank->shifts, g_array_unref);
+    g_clear_pointer(&rank->late, g_array_unref);
     sim_event_times_done(&rank->events);
     g_free(rank->phase_ends);
     g_free(rank->streams);

@@ -109,6 +109,7 @@ typedef struct SimRank {
     SimRankLog *log;      /* NULL but for a rank that is played once more */
     uint64_t slowness;    /* its kernels' times, in 2^-32 */
     SimTime waited;       /* for later members of collectives, in the last step */
+    GArray *late;         /* of SimLateness: the same by who was late; NULL while there is none */
     SimTime wake;         /* asked for; SIM_TIME_NEVER = none */
     uint32_t wakes;       /* how many were asked for: the last one counts */
     uint32_t known_frees; /* of the program's lent frees: the events of all before it are known */

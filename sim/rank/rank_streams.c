@@ -2,6 +2,7 @@
 #include "rank/rank_streams.h"
 
 #include "engine/clock.h"
+#include "rank/result.h"
 
 /* What happens next on a stream; in this order at one moment. */
 typedef enum StepKind { STEP_RUN, STEP_END, STEP_ARRIVAL, STEP_NONE } StepKind;
@@ -210,6 +211,22 @@ static void arrive(SimRank *rank, SimRankWorld *world, SimRankStream *stream, co
     }
 }
 
+static void add_lateness(SimRank *rank, uint32_t group, uint32_t entity, SimTime waited)
+{
+    if (rank->late == NULL) {
+        rank->late = g_array_new(FALSE, FALSE, sizeof(SimLateness));
+    }
+    for (guint i = 0; i < rank->late->len; i++) {
+        SimLateness *late = &g_array_index(rank->late, SimLateness, i);
+        if (late->group == group && late->entity == entity) {
+            late->waited += waited;
+            return;
+        }
+    }
+    SimLateness late = {group, entity, waited};
+    g_array_append_val(rank->late, late);
+}
+
 /* How long the rank has waited for later members, if it counts. */
 static void count_waiting(SimRank *rank, const SimRankWorld *world, const SimItem *item,
                           SimCollective *collective, uint32_t communicator, SimTime arrival)
@@ -220,6 +237,7 @@ static void count_waiting(SimRank *rank, const SimRankWorld *world, const SimIte
     if (rank->log == NULL && waited > 0 &&
         sim_plan_instruction(world->plan, row)->step == world->last_step) {
         rank->waited += waited;
+        add_lateness(rank, item->group, collective->last_entity, waited);
         collective->waited += waited * find_member(rank, world->partition, communicator).count;
     }
 }

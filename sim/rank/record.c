@@ -122,17 +122,17 @@ static void play_wait(Replay *replay, uint32_t stream, SimTime time, SimDelay de
     }
 }
 
-/* The lowest rank of this rank's own communicator among those that CLASS stands for. */
-static uint32_t find_late_rank(const Replay *replay, uint32_t group, uint32_t entity)
+uint32_t sim_simulation_late_rank(const SimSimulation *simulation, uint32_t rank, uint32_t group,
+                                  uint32_t entity)
 {
-    const SimPlan *plan = replay->simulation->plan;
+    const SimPlan *plan = simulation->plan;
     uint32_t list, place, members, n_ranges;
-    sim_plan_group_of_rank(plan, group, replay->number, &list, &place, &members);
+    sim_plan_group_of_rank(plan, group, rank, &list, &place, &members);
     const SimRange *ranges = sim_plan_group_ranges(plan, group, list, &n_ranges);
     for (uint32_t i = 0; i < n_ranges; i++) {
-        for (uint32_t rank = ranges[i].first; rank <= ranges[i].last; rank++) {
-            if (replay->simulation->partition->entity_of_rank[rank] == entity) {
-                return rank;
+        for (uint32_t late = ranges[i].first; late <= ranges[i].last; late++) {
+            if (simulation->partition->entity_of_rank[late] == entity) {
+                return late;
             }
         }
     }
@@ -162,7 +162,8 @@ static void play_collective(Replay *replay, uint32_t row, const SimInstruction *
     span.arrival = MAX(replay->rank->log->arrivals[position], before);
     if (span.arrival < span.start) {
         span.delay = SIM_DELAY_RANK;
-        span.delayed_by = find_late_rank(replay, group, collective->last_entity);
+        span.delayed_by =
+            sim_simulation_late_rank(simulation, replay->number, group, collective->last_entity);
     }
     lane->ready = span.end;
     add_span(replay, row, instruction->stream, span);

@@ -20,6 +20,13 @@ typedef struct SimBlocked {
     char *waits_for;      /* "event ag:layers.3#7", "rank 5 in all_gather of group shard" */
 } SimBlocked;
 
+/* Waiting for a later member. */
+typedef struct SimLateness {
+    uint32_t group;  /* of the collectives */
+    uint32_t entity; /* simulated rank that came last */
+    SimTime waited;
+} SimLateness;
+
 /* Ranks that nothing distinguishes. */
 typedef struct SimClassResult {
     uint32_t rank;  /* the first */
@@ -28,8 +35,9 @@ typedef struct SimClassResult {
     const SimMemoryHistory *memory; /* NULL if its host never got to the first allocation */
     const SimTime *phase_ends; /* [program->phases] when stream `compute` has ended the work of the
                                   phase; SIM_TIME_NEVER where never */
-    SimTime waited; /* by each of them in collectives of the last step, for later members */
-    SimTime caused; /* waiting of all other ranks that they caused, in all */
+    SimTime waited;     /* by each of them in collectives of the last step, for later members */
+    const GArray *late; /* of SimLateness: the same by who was late; NULL if it never waited */
+    SimTime caused;     /* waiting of all other ranks that they caused, in all */
 } SimClassResult;
 
 typedef struct SimResult {

@@ -414,7 +414,8 @@ static void collect_result(SimSimulation *simulation)
                                  .program = rank->program,
                                  .memory = sim_memory_run_history(memory),
                                  .phase_ends = rank->phase_ends,
-                                 .waited = rank->waited};
+                                 .waited = rank->waited,
+                                 .late = rank->late};
         result->is_oom |= class_.memory->is_oom;
         g_array_append_val(result->classes, class_);
     }

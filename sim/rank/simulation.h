@@ -68,6 +68,11 @@ uint32_t sim_simulation_classes(const SimSimulation *simulation);
 uint32_t sim_simulation_class_of_rank(const SimSimulation *simulation, uint32_t rank);
 uint32_t sim_simulation_class_rank(const SimSimulation *simulation, uint32_t class_);
 
+/* The lowest rank of RANK's own communicator of GROUP among those that the simulated rank ENTITY
+ * stands for; SIM_PLAN_NONE if there is none. */
+uint32_t sim_simulation_late_rank(const SimSimulation *simulation, uint32_t rank, uint32_t group,
+                                  uint32_t entity);
+
 /* After the run: RANK's spans (in host order) and allocator events as a new track of RECORDER.
  * What was compiled away is computed again from the times of collectives and events. O(rows). */
 SimTrack *sim_simulation_record(const SimSimulation *simulation, uint32_t rank,
