@@ -69,7 +69,6 @@ static void freeze_block_1(SimJob *job, SimModel *model)
 /* fsdp(checkpoint_wrapper(block)) */
 static void checkpoint_inside(SimJob *job, SimModel *model)
 {
-    job->checkpoints = g_array_new(FALSE, TRUE, sizeof(SimJobCheckpoint));
     for (uint32_t i = 0; i < model->blocks->len; i++) {
         SimJobCheckpoint checkpoint = {.module = g_array_index(model->blocks, uint32_t, i)};
         g_array_append_val(job->checkpoints, checkpoint);

@@ -116,7 +116,6 @@ START_TEST(a_recomputed_inner_unit_is_gathered_once_after_2_9)
     g_autoptr(SimModel) model = decoder_new(&net);
     SimJob *job = fully_shard_new(4, 1);
     job->torch = VERSIONS[_i];
-    job->checkpoints = g_array_new(FALSE, FALSE, sizeof(SimJobCheckpoint));
     for (uint32_t i = 0; i < model->blocks->len; i++) {
         uint32_t block = g_array_index(model->blocks, uint32_t, i);
         SimJobCheckpoint checkpoint = {.module = block, .stops_early = true};
