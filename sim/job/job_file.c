@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "job/job_file_step.h"
+#include "job/job_freeze.h"
 #include "job/job_file_units.h"
 #include "job/job_patterns.h"
 #include "job/job_wrap.h"
@@ -98,7 +99,7 @@ static bool freeze(SimModel *model, const cJSON *root, const char *file, GError 
     for (uint32_t i = 0; i < parameters->len; i++)
         g_array_index(model->parameters, SimParameter, g_array_index(parameters, uint32_t, i))
             .is_frozen = true;
-    return true;
+    return sim_job_freeze_check(model, where, error);
 }
 
 /* "tied": lists of parameters that are the first of each list. */

@@ -41,6 +41,18 @@ static bool freeze(SimModel *model, const char *pattern, GError **error)
     return false;
 }
 
+bool sim_job_freeze_check(const SimModel *model, const char *where, GError **error)
+{
+    for (guint i = 0; i < model->parameters->len; i++) {
+        if (!g_array_index(model->parameters, SimParameter, i).is_frozen)
+            return true;
+    }
+    g_set_error(error, SIM_ERROR, SIM_ERROR_UNSUPPORTED,
+                "%s: expected a parameter that trains, found all frozen: nothing has a gradient",
+                where);
+    return false;
+}
+
 bool sim_job_freeze(SimModel *model, const char *patterns, GError **error)
 {
     if (patterns == NULL)
@@ -50,5 +62,5 @@ bool sim_job_freeze(SimModel *model, const char *patterns, GError **error)
         if (!freeze(model, items[i], error))
             return false;
     }
-    return true;
+    return sim_job_freeze_check(model, "--frozen", error);
 }

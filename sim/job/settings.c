@@ -86,7 +86,7 @@ static const Setting settings_table[] = {
     CHOICE("strategy", FSDP, strategy, "full_shard|shard_grad_op|hybrid_shard|hybrid_shard_zero2|no_shard", SIM_STRATEGY_FULL_SHARD, "full_shard", "what is sharded; ZeRO-3, 2, both within groups, 0 (default: full_shard)"),
     INTEGER("shard-size", FSDP, shard_size, "N", NULL, 1, SIM_SETTING_MOST_RANKS, "ranks of a shard group of the hybrid strategies (default: a node)"),
     TEXT("reshard-after-forward", FSDP, reshard_after_forward, "default|last-block-kept|auto|true|false|N", "default", sim_setting_texts_check_reshard, "which units free their parameters after forward, or keep them on N ranks (default: default)"),
-    CHOICE("param-dtype", FSDP, param_dtype, "f32|bf16|f16", SIM_DTYPE_F32, "bf16", "what parameters are gathered and used in (default: bf16)"),
+    CHOICE("param-dtype", FSDP, param_dtype, "f32|bf16|f16", SIM_DTYPE_F32, NULL, "what parameters are gathered and used in (default: bf16; ddp: the stored type)"),
     CHOICE("reduce-dtype", FSDP, reduce_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what gradients are reduced in (default: f32)"),
     CHOICE("store-dtype", FSDP, store_dtype, "f32|bf16", SIM_DTYPE_F32, "f32", "what shards, gradients and optimizer states are kept in (default: f32)"),
     INTEGER("forward-prefetch", FSDP, forward_prefetch, "N", "0", 0, 65536, "units gathered early in forward; fsdp1: 1 is on (default: 0)"),
@@ -385,6 +385,9 @@ bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_posi
         settings->sequence = (int64_t)MIN(max_positions, 4096);
     if (settings->code == SIM_SETTINGS_UNSET)
         settings->code = is_in_torchtitan ? SIM_CODE_TORCHTITAN : SIM_CODE_TRANSFORMERS;
+    if (settings->param_dtype == SIM_SETTINGS_UNSET)
+        settings->param_dtype =
+            settings->api == SIM_API_DDP ? settings->store_dtype : (int)SIM_DTYPE_BF16;
     if (settings->norm == SIM_SETTINGS_UNSET)
         settings->norm =
             settings->code == SIM_CODE_TORCHTITAN ? SIM_NORM_FUSED : SIM_NORM_COMPOSITE;

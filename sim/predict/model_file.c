@@ -11,6 +11,16 @@ static bool is_path(const char *argument)
     return strchr(argument, '/') != NULL || g_str_has_suffix(argument, ".json");
 }
 
+/* The model that ships under the last part of a hub's name, as in "meta-llama/Llama-3.1-8B"; NULL
+ * if none does. */
+static char *find_shipped(const char *models, const char *argument)
+{
+    g_autofree char *base = g_path_get_basename(argument);
+    g_autofree char *name = g_ascii_strdown(base, -1);
+    g_auto(GStrv) names = sim_cluster_list(models, "nets");
+    return g_strv_contains((const char *const *)names, name) ? g_steal_pointer(&name) : NULL;
+}
+
 char *sim_model_file_find(const char *models, const char *argument, GError **error)
 {
     if (g_file_test(argument, G_FILE_TEST_IS_DIR)) {
@@ -26,7 +36,10 @@ char *sim_model_file_find(const char *models, const char *argument, GError **err
         return g_strdup(argument);
     }
     if (is_path(argument)) {
-        g_set_error(error, SIM_ERROR, SIM_ERROR_IO, "%s: no such file", argument);
+        g_autofree char *shipped = find_shipped(models, argument);
+        g_set_error(error, SIM_ERROR, SIM_ERROR_IO, "%s: no such file%s%s", argument,
+                    shipped != NULL ? "; expected a config.json, or a model that ships: " : "",
+                    shipped != NULL ? shipped : "");
         return NULL;
     }
     g_autofree char *name = g_strdup_printf("%s.json", argument);

@@ -87,6 +87,14 @@ static SimModel *load_config(SimSettings *settings, const SimCluster *cluster, c
                              sim_hf_model_has_code(config, SIM_MODEL_CODE_TORCHTITAN), error)) {
         return NULL;
     }
+    if (config->architecture == SIM_ARCHITECTURE_GPT2 &&
+        (uint64_t)settings->sequence > config->max_positions) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
+                    "--seq: expected at most %" G_GUINT64_FORMAT ", the positions that %s learns, "
+                    "found %" G_GINT64_FORMAT,
+                    config->max_positions, config->name, settings->sequence);
+        return NULL;
+    }
     SimModelOptions options = read_model_options(settings);
     g_autoptr(SimModel) model = sim_hf_model_build(config, &options, error);
     if (model == NULL || !sim_job_freeze(model, settings->frozen, error)) {

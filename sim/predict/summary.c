@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "predict/summary.h"
 
+#include <string.h>
+
 #include "engine/clock.h"
 #include "predict/communication.h"
 #include "predict/memory_summary.h"
@@ -153,8 +155,34 @@ static void add_unknown_modules(SimSummary *summary)
                                     path, others));
 }
 
+static bool is_set(const SimSummary *summary, const char *key, const char *value)
+{
+    const cJSON *setting = cJSON_GetObjectItemCaseSensitive(summary->config, key);
+    return cJSON_IsString(setting) && strcmp(setting->valuestring, value) == 0;
+}
+
+/* What PyTorch runs without a word, and trains wrongly. Sources: FullyShardedDataParallel's
+ * docstring on cpu_offload; FSDPModule.set_reshard_after_backward. */
+static void add_dangers(SimSummary *summary)
+{
+    const cJSON *accumulate = cJSON_GetObjectItemCaseSensitive(summary->config, "accumulate");
+    bool accumulates = cJSON_IsNumber(accumulate) && accumulate->valuedouble > 1;
+    if (is_set(summary, "api", "fsdp1") && is_set(summary, "offload", "cpu") &&
+        is_set(summary, "gradient_sync", "every") && accumulates) {
+        g_ptr_array_add(summary->warnings,
+                        g_strdup("fsdp1 with offload loses the gradients of earlier microbatches; "
+                                 "--gradient-sync last keeps them"));
+    }
+    if (is_set(summary, "api", "fsdp2") && is_set(summary, "reshard_after_backward", "false")) {
+        g_ptr_array_add(summary->warnings,
+                        g_strdup("parameters that stay gathered over the optimizer step are stale "
+                                 "in the next forward (--reshard-after-backward false)"));
+    }
+}
+
 static void add_warnings(SimSummary *summary, const SimCluster *cluster)
 {
+    add_dangers(summary);
     add_unknown_modules(summary);
     if (!sim_cluster_is_even(cluster)) {
         g_ptr_array_add(summary->warnings,

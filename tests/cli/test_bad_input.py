@@ -99,6 +99,14 @@ class BadInput(program.InFolder):
     def test_an_unknown_model_gets_the_nearest_names(self):
         self.expect_refusal("llama-3.1-9b", says="llama-3.1-8b")
 
+    def test_a_name_of_the_hub_gets_the_model_that_ships(self):
+        self.expect_refusal("meta-llama/Llama-3.1-8B", says="ships: llama-3.1-8b")
+
+    def test_what_pytorch_raises_on_when_it_runs(self):
+        """A loss without gradient; a position that is not in the table."""
+        self.expect_refusal("gpt2", "--frozen", "*", says="--frozen: expected a parameter")
+        self.expect_refusal("gpt2", "--seq", 1025, says="--seq: expected at most 1024")
+
     def test_plans_that_are_none(self):
         for number, (text, says) in enumerate(
             [

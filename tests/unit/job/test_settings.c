@@ -42,7 +42,7 @@ START_TEST(the_defaults_are_those_of_a_torchtitan_job)
     ck_assert_int_eq(settings->code, SIM_SETTINGS_UNSET);
     ck_assert_str_eq(settings->wrap, "block");
     ck_assert_str_eq(settings->reshard_after_forward, "default");
-    ck_assert_int_eq(settings->param_dtype, SIM_DTYPE_BF16);
+    ck_assert_int_eq(settings->param_dtype, SIM_SETTINGS_UNSET);
     ck_assert_int_eq(settings->reduce_dtype, SIM_DTYPE_F32);
     ck_assert_int_eq(settings->clip, SIM_SWITCH_ON);
     ck_assert_ptr_null(settings->hbm);
