@@ -8,7 +8,7 @@
 #define COLUMNS 80
 #define MOST_LINES 23 /* of a screen of 24, whose last holds the prompt */
 #define MOST_OWNERS 6
-#define MOST_WAITERS 2
+#define MOST_WAITERS 1
 #define MOST_CAUSERS 1
 #define LEAST_WAITING 1000 /* of a step: a shorter wait is not worth a line */
 
@@ -93,7 +93,7 @@ static void append_job(GString *text, const SimSummary *summary)
         g_string_append_printf(job, ", %s, %s", parameters != NULL ? parameters : "",
                                optimizer != NULL ? optimizer : "");
         if (find_setting(summary, "offload", "none") != NULL) {
-            g_string_append(job, ", offload to host");
+            g_string_append(job, ", offload");
         }
     }
     append_wrapped(text, job->str);
@@ -302,7 +302,7 @@ static void append_collectives(GString *text, const SimSummary *summary,
         sim_plan_collective_name((SimCollectiveKind)line->collective), place, bytes, all, exposed);
 }
 
-/* One line a kind of collective, group and phase, at most LINES of them (at least 2). */
+/* One line a kind of collective, group and phase, at most LINES of them (at least 1). */
 static void append_communication(GString *text, const SimSummary *summary, guint lines)
 {
     const GArray *kinds = summary->communication;
@@ -318,8 +318,9 @@ static void append_communication(GString *text, const SimSummary *summary, guint
     }
     if (shown < kinds->len) {
         g_autofree char *sum = sim_units_print_duration(exposed);
-        g_string_append_printf(text, " and %u kinds more (--json has all), exposed %s\n",
-                               kinds->len - shown, sum);
+        g_string_append_printf(text, " %s%u kinds%s (--json has all), exposed %s\n",
+                               shown > 0 ? "and " : "", kinds->len - shown,
+                               shown > 0 ? " more" : " of collectives", sum);
     }
 }
 
@@ -341,9 +342,11 @@ static void append_deadlock(GString *text, const SimSummary *summary)
 static void append_basis(GString *text, const SimSummary *summary, const SimCluster *cluster)
 {
     g_string_append_printf(text, "Memory: %s\n", summary->memory_basis);
-    g_string_append_printf(text, "Time: kernels %s %s, collectives %s %s, eager mode\n",
-                           cluster->gpu->name, sim_basis_name(cluster->gpu->basis),
-                           cluster->comm->name, sim_basis_name(cluster->comm->basis));
+    g_autofree char *time =
+        g_strdup_printf("Time: kernels %s %s, collectives %s %s, eager mode", cluster->gpu->name,
+                        sim_basis_name(cluster->gpu->basis), cluster->comm->name,
+                        sim_basis_name(cluster->comm->basis));
+    append_wrapped(text, time);
     for (guint i = 0; i < summary->warnings->len; i++) {
         g_autofree char *note =
             g_strconcat("Note: ", g_ptr_array_index(summary->warnings, i), NULL);
@@ -389,7 +392,7 @@ char *sim_summary_text_print(const SimSummary *summary, const SimCluster *cluste
     if (summary->has_time) {
         append_time(text, summary);
         guint used = count_lines(text->str) + count_lines(end);
-        append_communication(text, summary, used + 2 < MOST_LINES ? MOST_LINES - used : 2);
+        append_communication(text, summary, used < MOST_LINES ? MOST_LINES - used : 1);
     }
     g_string_append(text, end);
     return g_string_free(text, FALSE);
