@@ -45,7 +45,8 @@ static const char description[] =
     "  any --strategy no_shard, --api ddp    ZeRO-0  all-reduces of P gradients\n"
     "Bytes a parameter on N ranks (bf16 compute, f32 shards, Adam): 16/N; shard_grad_op between\n"
     "forward and backward 2 + 16/N; ddp in f32 16.\n\n"
-    "Example: fsdpsim predict llama-3.1-8b --gpus 8 --seq 8192 --memory memory.csv\n";
+    "Example: fsdpsim predict llama-3.1-8b --gpus 8 --seq 8192 --memory memory.csv\n"
+    "To look at a run: fsdpsim predict llama-3.1-8b --gpus 8 --report report.html\n";
 
 /* The options of one group of settings; arg_data point into OPTIONS. */
 static GArray *make_entries(const char *group, SimPredictOptions *options)
