@@ -8,6 +8,8 @@
 #include "predict/memory_summary.h"
 #include "predict/schedule_name.h"
 
+#define MUCH_PADDING 0.1 /* of the parameters; less is not worth a note */
+
 uint32_t sim_summary_communicators(const SimPlan *plan)
 {
     uint32_t groups = sim_plan_group_count(plan), used = 0, count = 0;
@@ -180,9 +182,24 @@ static void add_dangers(SimSummary *summary)
     }
 }
 
+/* Rows of zeros that make dimension 0 divide: little in most models, a lot where it counts experts.
+ */
+static void add_padding(SimSummary *summary)
+{
+    const cJSON *padding = cJSON_GetObjectItemCaseSensitive(summary->model, "padding_fraction");
+    if (cJSON_IsNumber(padding) && padding->valuedouble >= MUCH_PADDING) {
+        g_ptr_array_add(summary->warnings,
+                        g_strdup_printf("shards are padded by %.0f %%: dimension 0 of some "
+                                        "parameters does not divide by the shard group's ranks "
+                                        "(smaller groups: --strategy hybrid_shard)",
+                                        100 * padding->valuedouble));
+    }
+}
+
 static void add_warnings(SimSummary *summary, const SimCluster *cluster)
 {
     add_dangers(summary);
+    add_padding(summary);
     add_unknown_modules(summary);
     if (!sim_cluster_is_even(cluster)) {
         g_ptr_array_add(summary->warnings,
