@@ -19,8 +19,8 @@
 #define FOLDER SIM_SOURCE_DIR "/tests/oracle/jobs/"
 #define MODELS SIM_SOURCE_DIR "/models/nets/"
 
-/* Not here: v16 (--attention math), v21 to v23 (architectures of their own),
- * v26 to v29 (a composite norm under checkpoints, chunked losses). */
+/* Not here but in cli/test_recorded_jobs.py: v16 (--attention math), v21 to v23 (architectures of
+ * their own), v26 to v29 (a composite norm under checkpoints, chunked losses). */
 static const char *const JOBS[] = {
     "v01", "v02", "v03", "v04", "v05", "v06", "v07", "v08", "v09", "v10", "v11", "v12",
     "v13", "v14", "v15", "v17", "v18", "v19", "v20", "v24", "v25", "v30", "v31", "v32",
