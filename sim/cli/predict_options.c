@@ -224,7 +224,8 @@ static char *check_combination(const SimPredictOptions *options, int n_rest)
         bool is_given = options->settings[i] != NULL || options->repeated[i] != NULL;
         if (is_given && !sim_plan_source_allows(name)) {
             return g_strdup_printf("--%s cannot be combined with --from-plan: a plan is finished "
-                                   "but for --cluster, --allocator, --hbm",
+                                   "but for what it runs on (--cluster, --allocator, --hbm, "
+                                   "--collectives, --jitter, --slow-rank, --slow-link, --seed)",
                                    name);
         }
     }

@@ -377,6 +377,18 @@ bool sim_settings_load(SimSettings *settings, const char *file, GError **error)
     return true;
 }
 
+bool sim_settings_load_some(SimSettings *settings, const cJSON *object, const char *origin,
+                            const char *const *names, GError **error)
+{
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const Setting *setting = find_setting(names[i]);
+        g_assert(setting != NULL);
+        if (!load_member(settings, setting, object, origin, error))
+            return false;
+    }
+    return true;
+}
+
 bool sim_settings_settle(SimSettings *settings, uint64_t gpus, uint64_t max_positions,
                          bool is_in_torchtitan, GError **error)
 {

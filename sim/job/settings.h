@@ -131,6 +131,11 @@ bool sim_settings_set(SimSettings *settings, const char *name, const char *text,
  * IO, PARSE, SCHEMA, RANGE, with file and key. */
 bool sim_settings_load(SimSettings *settings, const char *file, GError **error);
 
+/* The same for the settings NAMES (NULL-terminated) of OBJECT, which ORIGIN names in messages;
+ * others are passed over. */
+bool sim_settings_load_some(SimSettings *settings, const cJSON *object, const char *origin,
+                            const char *const *names, GError **error);
+
 /* Puts the values that depend on what was loaded in place of unset ones, so that printing shows
  * them: GPUS of the cluster in use, MAX_POSITIONS of the model, whether torchtitan has its
  * architecture. Error UNSUPPORTED: settings that do not go together. */

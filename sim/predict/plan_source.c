@@ -14,7 +14,8 @@
 #include "predict/memory_settings.h"
 #include "predict/steady_steps.h"
 
-static const char *const run_settings[] = {"cluster", "allocator", "hbm", NULL};
+static const char *const run_settings[] = {
+    "cluster", "allocator", "hbm", "collectives", "jitter", "slow-rank", "slow-link", "seed", NULL};
 static const char *const free_settings[] = {"fold", "jobs", "ranks", NULL};
 
 static const char kept_logits[] = "kept-logits"; /* --loss */
@@ -323,20 +324,6 @@ SimPlan *sim_plan_source_build(SimSettings *settings, SimCluster *cluster, const
 /* --- finished plans ----------------------------------------------------------------------------
  */
 
-static bool adopt_setting(const cJSON *config, const char *name, SimSettings *settings,
-                          GError **error)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, name);
-    if (value == NULL || cJSON_IsNull(value)) {
-        return true;
-    }
-    if (!cJSON_IsString(value)) {
-        g_set_error(error, SIM_ERROR, SIM_ERROR_SCHEMA, "%s: %s: expected text", plan_origin, name);
-        return false;
-    }
-    return sim_settings_set(settings, name, value->valuestring, plan_origin, error);
-}
-
 bool sim_plan_source_adopt(const SimPlan *plan, SimSettings *settings, GError **error)
 {
     const char *cluster = sim_plan_get_meta(plan, "cluster");
@@ -352,12 +339,7 @@ bool sim_plan_source_adopt(const SimPlan *plan, SimSettings *settings, GError **
     if (config == NULL) {
         return false;
     }
-    for (size_t i = 0; run_settings[i] != NULL; i++) {
-        if (!adopt_setting(config, run_settings[i], settings, error)) {
-            return false;
-        }
-    }
-    return true;
+    return sim_settings_load_some(settings, config, plan_origin, run_settings, error);
 }
 
 void sim_plan_source_amend(SimPlan *plan, const SimSettings *settings)
@@ -369,10 +351,10 @@ void sim_plan_source_amend(SimPlan *plan, const SimSettings *settings)
     }
     g_autoptr(cJSON) now = sim_settings_print(settings);
     for (size_t i = 0; run_settings[i] != NULL; i++) {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(now, run_settings[i]);
-        if (value != NULL && cJSON_HasObjectItem(config, run_settings[i])) {
-            cJSON_ReplaceItemInObjectCaseSensitive(config, run_settings[i],
-                                                   cJSON_Duplicate(value, true));
+        g_autofree char *key = g_strdelimit(g_strdup(run_settings[i]), "-", '_');
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(now, key);
+        if (value != NULL && cJSON_HasObjectItem(config, key)) {
+            cJSON_ReplaceItemInObjectCaseSensitive(config, key, cJSON_Duplicate(value, true));
         }
     }
     set_config(plan, config);

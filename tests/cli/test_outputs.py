@@ -54,6 +54,14 @@ class Outputs(program.InFolder):
                 built = self.outputs(model, "--gpus", 8, "--plan", "plan.csv")
                 self.assertEqual(built, self.outputs("--from-plan", "plan.csv"))
 
+    def test_a_saved_plan_keeps_what_it_runs_on(self):
+        """And takes it: ranks that differ and other libraries are no part of the rows."""
+        unequal = ("--jitter", 5, "--seed", 3, "--slow-rank", "1:1.2", "--collectives", "gloo")
+        built = self.outputs("tiny", "--gpus", 4, *unequal, "--plan", "plan.csv")
+        self.assertEqual(built, self.outputs("--from-plan", "plan.csv"))
+        self.predict("tiny", "--gpus", 4, "--plan", "equal.csv")
+        self.assertEqual(built, self.outputs("--from-plan", "equal.csv", *unequal))
+
     def test_a_saved_plan_takes_memory_options(self):
         self.predict("llama-3.2-1b", "--plan", "plan.csv")
         done = self.predict("--from-plan", "plan.csv", "--hbm", "8GiB", "--json", "-", code=1)
