@@ -11,8 +11,7 @@ static const struct {
 } dtypes[SIM_DTYPE_COUNT] = {
     [SIM_DTYPE_NONE] = {"", 0},   [SIM_DTYPE_F32] = {"f32", 4}, [SIM_DTYPE_BF16] = {"bf16", 2},
     [SIM_DTYPE_F16] = {"f16", 2}, [SIM_DTYPE_F8] = {"f8", 1},   [SIM_DTYPE_I64] = {"i64", 8},
-    [SIM_DTYPE_U8] = {"u8", 1},   [SIM_DTYPE_C64] = {"c64", 8},
-    [SIM_DTYPE_I32] = {"i32", 4},
+    [SIM_DTYPE_U8] = {"u8", 1},   [SIM_DTYPE_C64] = {"c64", 8}, [SIM_DTYPE_I32] = {"i32", 4},
 };
 
 uint32_t sim_dtype_bytes(SimDtype dtype)

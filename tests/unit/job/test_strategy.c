@@ -150,8 +150,9 @@ static const struct {
      "--backward-prefetch: expected auto or a number of units, found post"},
     {"api=fsdp1 backward-prefetch=2",
      "--backward-prefetch: expected pre, post or none with --api fsdp1, found 2"},
-    {"api=ddp param-dtype=bf16", "--param-dtype bf16: --api ddp computes in the stored type; expected --param-dtype "
-                "f32, or --store-dtype bf16"},
+    {"api=ddp param-dtype=bf16",
+     "--param-dtype bf16: --api ddp computes in the stored type; expected --param-dtype "
+     "f32, or --store-dtype bf16"},
     {"api=ddp store-dtype=bf16 strategy=hybrid_shard",
      "--strategy: --api ddp shards nothing; expected no_shard, or --api fsdp2"},
 };
