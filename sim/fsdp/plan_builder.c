@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fsdp/plan_builder.h"
 
+#include "base/error.h"
 #include "fsdp/schedule.h"
+
+/* The fused optimizer is one row that reads five tensors a parameter (parameter, gradient, two
+ * moments, step), and a row counts its operands in 16 bits. */
+#define MAX_PARAMETERS 13000
 
 typedef struct Script {
     SimPlan *plan;
@@ -129,6 +134,12 @@ static SimAutogradCheckpoint *find_checkpoints(const SimJob *job, const SimModel
 SimPlan *sim_plan_builder_build(const SimJob *job, const SimModel *model,
                                 const SimAutogradOptions *options, GError **error)
 {
+    if (model->parameters->len > MAX_PARAMETERS) {
+        g_set_error(error, SIM_ERROR, SIM_ERROR_RANGE,
+                    "%s: expected at most %d parameter tensors, found %u", model->name,
+                    MAX_PARAMETERS, model->parameters->len);
+        return NULL;
+    }
     g_autoptr(SimPlan) plan = sim_plan_new(job->ranks);
     g_autoptr(SimSchedule) schedule = sim_schedule_new(job, model, plan, error);
     if (schedule == NULL)

@@ -10,7 +10,7 @@
 
 /* Bounds that no model comes near and that keep products below 2^63. */
 #define MAX_WIDTH (INT64_C(1) << 24)
-#define MAX_LAYERS 10000
+#define MAX_LAYERS 1000
 #define MAX_HEADS 65536
 #define MAX_POSITIONS (INT64_C(1) << 32)
 
