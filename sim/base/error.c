@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
-#include <stdbool.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -88,4 +88,15 @@ char *sim_error_quote(const char *value)
     g_autofree char *valid = g_utf8_make_valid(value, (gssize)length);
     g_autofree char *escaped = g_strescape(valid, kept);
     return g_strdup_printf("'%s%s'", escaped, cut ? "..." : "");
+}
+
+bool sim_error_fail(GError **error, SimError code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    g_autofree char *message = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, SIM_ERROR, (gint)code, message);
+    return false;
 }

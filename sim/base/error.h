@@ -9,6 +9,7 @@
 #pragma once
 
 #include <glib.h>
+#include <stdbool.h>
 
 typedef enum SimError {
     SIM_ERROR_IO,          /* a file cannot be read or written */
@@ -34,3 +35,6 @@ void sim_error_set_unknown(GError **error, const char *where, const char *what, 
 /* VALUE between single quotes, as it stands in a message: one line (control characters escaped),
  * valid UTF-8, cut to 80 bytes with "..." behind it. Owned by the caller. */
 char *sim_error_quote(const char *value);
+
+/* Sets ERROR as g_set_error does and returns false: the end of a check in one statement. */
+bool sim_error_fail(GError **error, SimError code, const char *format, ...) G_GNUC_PRINTF(3, 4);

@@ -3,6 +3,18 @@
 
 #include "model/hf_mask.h"
 
+SimProgram *sim_hf_decoder_gated_mlp_new(SimOperator activation)
+{
+    enum { GATE_PROJ = 1, UP_PROJ, DOWN_PROJ };
+    SimProgram *p = sim_program_new(1);
+    SimSlot gate = sim_forward_unary(p, activation, sim_forward_module(p, GATE_PROJ, 0));
+    SimSlot up = sim_forward_module(p, UP_PROJ, 0);
+    SimSlot product = sim_forward_binary(p, SIM_OPERATOR_MUL, gate, up);
+    SimSlot out = sim_program_bind(p, sim_forward_module(p, DOWN_PROJ, product));
+    sim_program_finish(p, 1, &out);
+    return p;
+}
+
 SimProgram *sim_hf_decoder_rms_norm_new(double eps)
 {
     SimProgram *p = sim_program_new(1);

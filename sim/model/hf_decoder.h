@@ -13,6 +13,10 @@ SimProgram *sim_hf_decoder_rms_norm_new(double eps);
 /* nn.LayerNorm, with or without bias. */
 SimProgram *sim_hf_decoder_layer_norm_new(double eps, bool has_bias);
 
+/* LlamaMLP: down_proj(activation(gate_proj(x)) * up_proj(x)); children gate_proj, up_proj,
+ * down_proj. */
+SimProgram *sim_hf_decoder_gated_mlp_new(SimOperator activation);
+
 typedef struct SimHfDecoder {
     const SimModel *model;
     const SimModelConfig *config;

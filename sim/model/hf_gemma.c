@@ -12,7 +12,6 @@
 
 /* Where the children of an attention and an MLP are, counted from the module itself. */
 enum { Q_PROJ = 1, K_PROJ, V_PROJ, O_PROJ, Q_NORM, K_NORM };
-enum { GATE_PROJ = 1, UP_PROJ, DOWN_PROJ };
 
 typedef struct Forwards {
     SimProgram *projection, *linear, *norm, *mlp; /* projection: of attention, perhaps biased */
@@ -76,17 +75,6 @@ static SimProgram *write_attention(const SimModelConfig *config, const SimModelO
         sim_hf_attention_write(p, &attention, q, k, v, has_mask ? 3 : SIM_SLOT_NONE, &results[1]);
     results[0] = sim_program_rebind(p, results[0], sim_forward_module(p, O_PROJ, results[0]));
     sim_program_finish(p, sim_hf_attention_results(&attention), results);
-    return p;
-}
-
-static SimProgram *write_mlp(void)
-{
-    SimProgram *p = sim_program_new(1);
-    SimSlot gate = sim_forward_unary(p, SIM_OPERATOR_GELU, sim_forward_module(p, GATE_PROJ, 0));
-    SimSlot up = sim_forward_module(p, UP_PROJ, 0);
-    SimSlot product = sim_forward_binary(p, SIM_OPERATOR_MUL, gate, up);
-    SimSlot out = sim_program_bind(p, sim_forward_module(p, DOWN_PROJ, product));
-    sim_program_finish(p, 1, &out);
     return p;
 }
 
@@ -199,7 +187,7 @@ SimModel *sim_hf_model_build_gemma(const SimModelConfig *config, const SimModelO
         .projection = sim_module_tree_own(model, sim_forward_linear_new(config->has_qkv_bias)),
         .linear = sim_module_tree_own(model, sim_forward_linear_new(false)),
         .norm = sim_module_tree_own(model, write_norm(config->norm_eps)),
-        .mlp = sim_module_tree_own(model, write_mlp()),
+        .mlp = sim_module_tree_own(model, sim_hf_decoder_gated_mlp_new(SIM_OPERATOR_GELU)),
     };
     for (uint32_t mask = 0; mask < 2; mask++) {
         forwards.attention[mask] =

@@ -13,7 +13,6 @@
 
 /* Where the children of an attention, an MLP and a block are, counted from the module itself. */
 enum { Q_PROJ = 1, K_PROJ, V_PROJ, O_PROJ, Q_NORM, K_NORM };
-enum { GATE_PROJ = 1, UP_PROJ, DOWN_PROJ };
 
 /* Layers with and without a mask, with a mixture of experts and without, differ. */
 typedef struct Forwards {
@@ -52,17 +51,6 @@ static SimProgram *write_attention(const SimModelConfig *config, const SimModelO
         sim_hf_attention_write(p, &attention, q, k, v, has_mask ? 3 : SIM_SLOT_NONE, &results[1]);
     results[0] = sim_program_rebind(p, results[0], sim_forward_module(p, O_PROJ, results[0]));
     sim_program_finish(p, sim_hf_attention_results(&attention), results);
-    return p;
-}
-
-static SimProgram *write_mlp(void)
-{
-    SimProgram *p = sim_program_new(1);
-    SimSlot gate = sim_forward_unary(p, SIM_OPERATOR_SILU, sim_forward_module(p, GATE_PROJ, 0));
-    SimSlot up = sim_forward_module(p, UP_PROJ, 0);
-    SimSlot product = sim_forward_binary(p, SIM_OPERATOR_MUL, gate, up);
-    SimSlot out = sim_program_bind(p, sim_forward_module(p, DOWN_PROJ, product));
-    sim_program_finish(p, 1, &out);
     return p;
 }
 
@@ -181,7 +169,7 @@ SimModel *sim_hf_model_build_llama(const SimModelConfig *config, const SimModelO
         .linear = sim_module_tree_own(model, sim_forward_linear_new(false)),
         .linear_bias = sim_module_tree_own(model, sim_forward_linear_new(true)),
         .norm = sim_module_tree_own(model, sim_hf_decoder_rms_norm_new(config->norm_eps)),
-        .mlp = sim_module_tree_own(model, write_mlp()),
+        .mlp = sim_module_tree_own(model, sim_hf_decoder_gated_mlp_new(SIM_OPERATOR_SILU)),
     };
     for (uint32_t mask = 0; mask < 2; mask++) {
         forwards.attention[mask] =

@@ -15,18 +15,6 @@ bool sim_plan_cells_has(const SimPlanCells *cells, SimPlanColumn column)
     return *sim_plan_cells_text(cells, column) != '\0';
 }
 
-G_GNUC_PRINTF(3, 4)
-static bool fail(GError **error, SimError code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *message = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, SIM_ERROR, (gint)code, message);
-    return false;
-}
-
 /* Puts the column in front; the place of the row follows from who reads the rows. */
 static bool fail_column(SimPlanColumn column, GError **error)
 {
@@ -96,8 +84,8 @@ static bool check_stream_name(const char *name, GError **error)
 {
     if (*name != '\0' && strchr(name, ' ') == NULL && strcmp(name, "host") != 0)
         return true;
-    return fail(error, SIM_ERROR_SCHEMA, "expected the name of a stream, in one word, found '%s'",
-                name);
+    return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                          "expected the name of a stream, in one word, found '%s'", name);
 }
 
 bool sim_plan_cells_read_stream(const SimPlanCells *cells, uint16_t *stream, GError **error)
@@ -204,9 +192,9 @@ static bool parse_touch(const SimPlanCells *cells, char *item, SimTouch *touch, 
         }
         if (!parse_digits(&p, ':', &touch->offset) || !parse_digits(&p, ']', &touch->bytes) ||
             *p != '\0' || touch->bytes == 0)
-            return fail(error, SIM_ERROR_PARSE,
-                        "expected BUFFER, BUFFER[offset:bytes] or BUFFER[R*n:bytes], found '%s'",
-                        item);
+            return sim_error_fail(
+                error, SIM_ERROR_PARSE,
+                "expected BUFFER, BUFFER[offset:bytes] or BUFFER[R*n:bytes], found '%s'", item);
         *bracket = '\0';
     }
     return sim_plan_cells_find_buffer(cells, item, &touch->buffer, error);
@@ -227,7 +215,7 @@ bool sim_plan_cells_read_touches(const SimPlanCells *cells, SimPlanColumn column
         g_array_append_val(touches, touch);
     }
     if (touches->len >= UINT16_MAX) {
-        fail(error, SIM_ERROR_RANGE, "expected at most %u items", UINT16_MAX - 1);
+        sim_error_fail(error, SIM_ERROR_RANGE, "expected at most %u items", UINT16_MAX - 1);
         return fail_column(column, error);
     }
     return true;

@@ -35,18 +35,6 @@ void sim_plan_check_free(SimPlanCheck *check)
     g_free(check);
 }
 
-G_GNUC_PRINTF(3, 4)
-static bool fail(GError **error, SimError code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *message = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, SIM_ERROR, (gint)code, message);
-    return false;
-}
-
 /* The living buffer whose name comes nearest; for the message only. */
 static char *find_nearest_name(const SimPlanCheck *check, const char *text)
 {
@@ -68,14 +56,16 @@ static bool fail_dead(const SimPlanCheck *check, SimName name, GError **error)
 
     sim_name_table_youngest(check->buffers, name, &is_known);
     if (is_known)
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "buffer '%s' does not live here: it was freed, or "
-                    "belongs to other ranks",
-                    text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "buffer '%s' does not live here: it was freed, or "
+                              "belongs to other ranks",
+                              text);
     g_autofree char *nearest = find_nearest_name(check, text);
     if (nearest == NULL)
-        return fail(error, SIM_ERROR_SCHEMA, "unknown buffer '%s': no buffer lives here", text);
-    return fail(error, SIM_ERROR_SCHEMA, "unknown buffer '%s'; did you mean '%s'?", text, nearest);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "unknown buffer '%s': no buffer lives here",
+                              text);
+    return sim_error_fail(error, SIM_ERROR_SCHEMA, "unknown buffer '%s'; did you mean '%s'?", text,
+                          nearest);
 }
 
 bool sim_plan_check_find_buffer(const SimPlanCheck *check, SimName name, uint32_t rank_set,
@@ -88,9 +78,9 @@ bool sim_plan_check_find_buffer(const SimPlanCheck *check, SimName name, uint32_
     const SimNameEntry *entry = sim_name_table_entry(check->buffers, found);
     if (!sim_rank_cover_has(&entry->cover, check->plan, rank_set)) {
         g_autofree char *text = sim_plan_print_name(check->plan, name);
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "buffer '%s' lives on some of the row's ranks only; expected a row for those",
-                    text);
+        return sim_error_fail(
+            error, SIM_ERROR_SCHEMA,
+            "buffer '%s' lives on some of the row's ranks only; expected a row for those", text);
     }
     *buffer = found;
     return true;
@@ -101,8 +91,8 @@ static bool check_lives(const SimPlanCheck *check, const SimInstruction *row, ui
                         GError **error)
 {
     if (buffer >= sim_plan_buffer_count(check->plan))
-        return fail(error, SIM_ERROR_SCHEMA, "expected a buffer, found number %u of %zu", buffer,
-                    sim_plan_buffer_count(check->plan));
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "expected a buffer, found number %u of %zu",
+                              buffer, sim_plan_buffer_count(check->plan));
     SimName name = sim_plan_buffer(check->plan, buffer)->name;
     uint32_t found;
     if (buffer >= sim_name_table_count(check->buffers) ||
@@ -113,7 +103,7 @@ static bool check_lives(const SimPlanCheck *check, const SimInstruction *row, ui
     if (found == buffer)
         return true;
     g_autofree char *text = sim_plan_print_name(check->plan, name);
-    return fail(error, SIM_ERROR_SCHEMA, "'%s' is another buffer on these ranks", text);
+    return sim_error_fail(error, SIM_ERROR_SCHEMA, "'%s' is another buffer on these ranks", text);
 }
 
 /* --- names ---------------------------------------------------------------------------------------
@@ -125,13 +115,15 @@ static bool check_name(const SimPlan *plan, SimName name, const char *what, GErr
     const char *stem = sim_plan_string(plan, name.stem);
 
     if (*stem == '\0')
-        return fail(error, SIM_ERROR_SCHEMA, "expected a name for the %s", what);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "expected a name for the %s", what);
     if (name.serial < 0 && name.tail != 0)
-        return fail(error, SIM_ERROR_SCHEMA, "%s '%s' has a tail but no serial", what, stem);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s '%s' has a tail but no serial", what,
+                              stem);
     for (const char *mark = strchr(stem, '#'); mark != NULL; mark = strchr(mark + 1, '#')) {
         size_t digits = strspn(mark + 1, "0123456789");
         if (digits > 0 && (mark[1 + digits] == ':' || mark[1 + digits] == '\0'))
-            return fail(error, SIM_ERROR_SCHEMA, "%s '%s' has a serial in its stem", what, stem);
+            return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s '%s' has a serial in its stem", what,
+                                  stem);
     }
     return true;
 }
@@ -143,7 +135,8 @@ static bool check_list_item(const SimPlan *plan, SimName name, GError **error)
         strpbrk(sim_plan_string(plan, name.tail), " []") == NULL)
         return true;
     g_autofree char *text = sim_plan_print_name(plan, name);
-    return fail(error, SIM_ERROR_SCHEMA, "a buffer's name holds no space or bracket: '%s'", text);
+    return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                          "a buffer's name holds no space or bracket: '%s'", text);
 }
 
 /* --- touches -------------------------------------------------------------------------------------
@@ -183,10 +176,11 @@ static bool fail_outside(const SimPlan *plan, const SimTouch *touch, GError **er
     const SimBuffer *buffer = sim_plan_buffer(plan, touch->buffer);
     g_autofree char *text = sim_plan_print_name(plan, buffer->name);
 
-    return fail(error, SIM_ERROR_RANGE,
-                "part [%s%" G_GUINT64_FORMAT ":%" G_GUINT64_FORMAT
-                "] is outside buffer '%s' of %" G_GUINT64_FORMAT " bytes",
-                touch->times_rank ? "R*" : "", touch->offset, touch->bytes, text, buffer->bytes);
+    return sim_error_fail(error, SIM_ERROR_RANGE,
+                          "part [%s%" G_GUINT64_FORMAT ":%" G_GUINT64_FORMAT
+                          "] is outside buffer '%s' of %" G_GUINT64_FORMAT " bytes",
+                          touch->times_rank ? "R*" : "", touch->offset, touch->bytes, text,
+                          buffer->bytes);
 }
 
 static bool check_part(const SimPlanCheck *check, const SimInstruction *row, const SimTouch *touch,
@@ -206,13 +200,13 @@ static bool check_part(const SimPlanCheck *check, const SimInstruction *row, con
             row->group != SIM_PLAN_NONE ? row->group : sim_plan_find_group(plan, "shard");
         uint32_t place;
         if (group == SIM_PLAN_NONE)
-            return fail(error, SIM_ERROR_SCHEMA,
-                        "offset R* needs a group in the row, or a group 'shard'");
+            return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                                  "offset R* needs a group in the row, or a group 'shard'");
         if (!find_highest_place(plan, group, row->rank_set, &place))
-            return fail(error, SIM_ERROR_SCHEMA,
-                        "offset R*: not all ranks of the row are in "
-                        "group '%s'",
-                        sim_plan_group_name(plan, group));
+            return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                                  "offset R*: not all ranks of the row are in "
+                                  "group '%s'",
+                                  sim_plan_group_name(plan, group));
         if (place > 0 && offset > buffer->bytes / place)
             return fail_outside(plan, touch, error);
         offset *= place;
@@ -245,10 +239,10 @@ static bool check_birth(SimPlanCheck *check, const SimInstruction *row, GError *
     uint32_t next = sim_name_table_count(check->buffers);
 
     if (row->buffer != next || next >= sim_plan_buffer_count(check->plan))
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "buffers are numbered in the order of their birth: "
-                    "expected %u, found %u",
-                    next, row->buffer);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "buffers are numbered in the order of their birth: "
+                              "expected %u, found %u",
+                              next, row->buffer);
     const SimBuffer *buffer = sim_plan_buffer(check->plan, row->buffer);
     if (!check_name(check->plan, buffer->name, "buffer", error) ||
         !check_list_item(check->plan, buffer->name, error))
@@ -256,17 +250,17 @@ static bool check_birth(SimPlanCheck *check, const SimInstruction *row, GError *
     if (sim_name_table_find(check->buffers, check->plan, buffer->name, row->rank_set) !=
         SIM_PLAN_NONE) {
         g_autofree char *text = sim_plan_print_name(check->plan, buffer->name);
-        return fail(error, SIM_ERROR_SCHEMA, "buffer '%s' lives already", text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "buffer '%s' lives already", text);
     }
     uint32_t root = sim_plan_root_buffer(check->plan, row->buffer);
     uint32_t link = SIM_PLAN_NONE;
     if (row->op == SIM_PLAN_VIEW) {
         if (row->n_reads != 1 || row->n_writes != 0)
-            return fail(error, SIM_ERROR_SCHEMA, "view: expected one item in reads");
+            return sim_error_fail(error, SIM_ERROR_SCHEMA, "view: expected one item in reads");
         link = g_array_index(check->views, uint32_t, root);
         g_array_index(check->views, uint32_t, root) = row->buffer;
     } else if (root != row->buffer) {
-        return fail(error, SIM_ERROR_SCHEMA, "alloc of a view");
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "alloc of a view");
     }
     g_array_append_val(check->views, link);
     sim_name_table_add(check->buffers, buffer->name);
@@ -296,8 +290,8 @@ static bool check_free(SimPlanCheck *check, const SimInstruction *row, GError **
     const SimBuffer *buffer = sim_plan_buffer(check->plan, row->buffer);
     if (buffer->parent != SIM_PLAN_NONE) {
         g_autofree char *text = sim_plan_print_name(check->plan, buffer->name);
-        return fail(error, SIM_ERROR_SCHEMA, "'%s' is a view: expected the buffer that holds it",
-                    text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "'%s' is a view: expected the buffer that holds it", text);
     }
     end_lives(check, row->buffer, row->rank_set);
     return true;
@@ -310,15 +304,16 @@ static bool check_event(SimPlanCheck *check, const SimInstruction *row, GError *
     uint32_t n_known = sim_name_table_count(check->events);
 
     if (row->event >= sim_plan_event_count(check->plan) || row->event > n_known)
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "events are numbered in the order of their use: "
-                    "expected at most %u, found %u",
-                    n_known, row->event);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "events are numbered in the order of their use: "
+                              "expected at most %u, found %u",
+                              n_known, row->event);
     SimName name = sim_plan_event_name(check->plan, row->event);
     if (!check_name(check->plan, name, "event", error))
         return false;
     if (g_str_has_prefix(sim_plan_string(check->plan, name.stem), "stream:"))
-        return fail(error, SIM_ERROR_SCHEMA, "an event's name does not begin with 'stream:'");
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "an event's name does not begin with 'stream:'");
     uint32_t youngest = sim_name_table_youngest(check->events, name, NULL);
     uint32_t expected = youngest;
     if (row->op == SIM_PLAN_RECORD) {
@@ -334,10 +329,10 @@ static bool check_event(SimPlanCheck *check, const SimInstruction *row, GError *
         sim_name_table_add(check->events, name);
     else if (row->event != expected) {
         g_autofree char *text = sim_plan_print_name(check->plan, name);
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "event '%s' was recorded again in between; expected "
-                    "a name of its own for each record that is waited for",
-                    text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "event '%s' was recorded again in between; expected "
+                              "a name of its own for each record that is waited for",
+                              text);
     }
     if (row->op == SIM_PLAN_RECORD)
         sim_rank_cover_add(&sim_name_table_entry(check->events, row->event)->cover, check->plan,
@@ -352,24 +347,25 @@ static bool check_ids(const SimPlan *plan, const SimInstruction *row, GError **e
 {
     if (row->op >= SIM_PLAN_OP_COUNT || row->phase >= SIM_PHASE_COUNT ||
         row->dtype >= SIM_DTYPE_COUNT || row->collective >= SIM_COLLECTIVE_COUNT)
-        return fail(error, SIM_ERROR_SCHEMA, "op, phase, dtype or collective out of range");
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "op, phase, dtype or collective out of range");
     if (row->rank_set >= sim_plan_rank_set_count(plan))
-        return fail(error, SIM_ERROR_SCHEMA, "rank set %u out of range", row->rank_set);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "rank set %u out of range", row->rank_set);
     if (row->stream >= sim_plan_stream_count(plan))
-        return fail(error, SIM_ERROR_SCHEMA, "stream %u out of range", row->stream);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "stream %u out of range", row->stream);
     if (row->is_event_of_stream && row->event >= sim_plan_stream_count(plan))
-        return fail(error, SIM_ERROR_SCHEMA, "stream %u out of range", row->event);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "stream %u out of range", row->event);
     if (row->group != SIM_PLAN_NONE && row->group >= sim_plan_group_count(plan))
-        return fail(error, SIM_ERROR_SCHEMA, "group %u out of range", row->group);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "group %u out of range", row->group);
     if (row->step < -1 || row->microbatch < -1 || row->duration < -1)
-        return fail(error, SIM_ERROR_RANGE, "step, microbatch or duration below zero");
+        return sim_error_fail(error, SIM_ERROR_RANGE, "step, microbatch or duration below zero");
     return true;
 }
 
 static bool fail_missing(const SimInstruction *row, const char *column, GError **error)
 {
-    return fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column '%s'",
-                sim_plan_op_name((SimPlanOp)row->op), column);
+    return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column '%s'",
+                          sim_plan_op_name((SimPlanOp)row->op), column);
 }
 
 static bool check_collective(const SimPlan *plan, const SimInstruction *row, GError **error)
@@ -383,8 +379,8 @@ static bool check_collective(const SimPlan *plan, const SimInstruction *row, GEr
     if (row->bytes == 0 && row->duration < 0)
         return fail_missing(row, "bytes", error);
     if (!find_highest_place(plan, row->group, row->rank_set, &place))
-        return fail(error, SIM_ERROR_SCHEMA, "not all ranks of the row are in group '%s'",
-                    sim_plan_group_name(plan, row->group));
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "not all ranks of the row are in group '%s'",
+                              sim_plan_group_name(plan, row->group));
     return true;
 }
 

@@ -10,18 +10,6 @@
 #include "base/error.h"
 #include "plan/plan_cells.h"
 
-G_GNUC_PRINTF(3, 4)
-static bool fail(GError **error, SimError code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    g_autofree char *message = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    g_set_error_literal(error, SIM_ERROR, (gint)code, message);
-    return false;
-}
-
 static const char *phase_word(int word)
 {
     return sim_plan_phase_name((SimPhase)word);
@@ -62,10 +50,11 @@ static bool read_streams(const SimPlanCells *cells, const char *text, GError **e
 
     for (uint32_t i = 0; names[i] != NULL; i++) {
         if (*names[i] == '\0' || sim_plan_stream(cells->plan, names[i]) != i)
-            return fail(error, SIM_ERROR_SCHEMA,
-                        "meta streams: expected 'compute' and then each other stream once, found "
-                        "'%s'",
-                        text);
+            return sim_error_fail(
+                error, SIM_ERROR_SCHEMA,
+                "meta streams: expected 'compute' and then each other stream once, found "
+                "'%s'",
+                text);
     }
     return true;
 }
@@ -76,18 +65,19 @@ static bool read_head_row(const SimPlanCells *cells, int op, GError **error)
     const char *value = sim_plan_cells_text(cells, SIM_COLUMN_ARGUMENTS);
 
     if (*name == '\0')
-        return fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column 'name'", op_word(op));
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column 'name'",
+                              op_word(op));
     if (op == OP_GROUP)
         return sim_plan_add_group(cells->plan, name, value, error);
     if (strcmp(name, "schema") == 0 && strcmp(value, SIM_PLAN_SCHEMA) != 0)
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "meta schema: expected " SIM_PLAN_SCHEMA ", found '%s'", value);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "meta schema: expected " SIM_PLAN_SCHEMA ", found '%s'", value);
     if (strcmp(name, "schema") == 0 || strcmp(name, "ranks") == 0)
         return true;
     if (strcmp(name, "streams") == 0)
         return read_streams(cells, value, error);
     if (sim_plan_get_meta(cells->plan, name) != NULL)
-        return fail(error, SIM_ERROR_SCHEMA, "meta %s stands twice", name);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "meta %s stands twice", name);
     sim_plan_set_meta(cells->plan, name, value);
     return true;
 }
@@ -183,15 +173,15 @@ static bool check_columns(const SimPlanCells *cells, int op, GError **error)
 
     for (int i = 0; i < 4 && columns->needed[i] != SIM_COLUMN_RANK; i++) {
         if (!sim_plan_cells_has(cells, columns->needed[i]))
-            return fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column '%s'", op_word(op),
-                        sim_plan_columns()[columns->needed[i]]);
+            return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s: expected a value in column '%s'",
+                                  op_word(op), sim_plan_columns()[columns->needed[i]]);
     }
     for (size_t i = 0; i < G_N_ELEMENTS(special); i++) {
         if (sim_plan_cells_has(cells, special[i]) && !is_listed(columns->needed, special[i]) &&
             !is_listed(columns->allowed, special[i]))
-            return fail(error, SIM_ERROR_SCHEMA, "%s: column '%s' does not apply, found '%s'",
-                        op_word(op), sim_plan_columns()[special[i]],
-                        sim_plan_cells_text(cells, special[i]));
+            return sim_error_fail(
+                error, SIM_ERROR_SCHEMA, "%s: column '%s' does not apply, found '%s'", op_word(op),
+                sim_plan_columns()[special[i]], sim_plan_cells_text(cells, special[i]));
     }
     return true;
 }
@@ -251,8 +241,9 @@ static bool read_copy(const SimPlanCells *cells, SimInstruction *row, GError **e
     size_t length = strcspn(text, " ");
 
     if (length != 3 || (strncmp(text, "h2d", 3) != 0 && strncmp(text, "d2h", 3) != 0))
-        return fail(error, SIM_ERROR_SCHEMA,
-                    "copy: expected h2d or d2h first in column 'arguments', found '%s'", text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                              "copy: expected h2d or d2h first in column 'arguments', found '%s'",
+                              text);
     row->is_device_to_host = text[0] == 'd';
     row->arguments = sim_strings_intern(sim_plan_strings(cells->plan),
                                         text + length + strspn(text + length, " "));
@@ -276,11 +267,12 @@ static bool append_event_row(const SimPlanCells *cells, SimPlanOp op, uint16_t s
         return true;
     }
     if (op != SIM_PLAN_WAIT)
-        return fail(error, SIM_ERROR_SCHEMA, "%s: expected an event, found '%s'",
-                    sim_plan_op_name(op), text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "%s: expected an event, found '%s'",
+                              sim_plan_op_name(op), text);
     text += strlen("stream:");
     if (*text == '\0' || strchr(text, ' ') != NULL)
-        return fail(error, SIM_ERROR_SCHEMA, "wait: expected stream:NAME, found '%s'", text);
+        return sim_error_fail(error, SIM_ERROR_SCHEMA, "wait: expected stream:NAME, found '%s'",
+                              text);
     sim_plan_wait_stream(cells->plan, stream, sim_plan_stream(cells->plan, text));
     return true;
 }
@@ -305,10 +297,12 @@ static bool append_buffer_row(const SimPlanCells *cells, SimPlanOp op, uint16_t 
     }
     if (op == SIM_PLAN_VIEW) {
         if (values->reads->len != 1)
-            return fail(error, SIM_ERROR_SCHEMA, "view: expected one item in column 'reads'");
+            return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                                  "view: expected one item in column 'reads'");
         SimTouch part = g_array_index(values->reads, SimTouch, 0);
         if (part.buffer >= sim_plan_buffer_count(cells->plan))
-            return fail(error, SIM_ERROR_SCHEMA, "view: expected a buffer of an earlier row");
+            return sim_error_fail(error, SIM_ERROR_SCHEMA,
+                                  "view: expected a buffer of an earlier row");
         sim_plan_view_part(cells->plan, name, part, (SimDtype)row->dtype, row->shape);
         return true;
     }
